@@ -1,0 +1,208 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+func TestPeekSaysWhatDecodeSays(t *testing.T) {
+	var peeker Peeker
+	for _, name := range []string{"watch-churn-json", "watchlist-json"} {
+		for _, raw := range wire(t, name) {
+			pod := clientGo(t, "application/json", raw).(*corev1.Pod)
+			want := metaOf(pod, "v1", "Pod")
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, raw, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range [][]byte{raw, pretty.Bytes()} {
+				if got, err := peeker.Peek(JSON, text); err != nil || got != want {
+					t.Errorf("JSON: %v\n%s", err, cmp.Diff(want, got))
+				}
+			}
+			e, err := Unwrap(enveloped(t, "v1", "Pod", pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := peeker.PeekEnvelope(e); err != nil || got != want {
+				t.Errorf("protobuf: %v\n%s", err, cmp.Diff(want, got))
+			}
+		}
+	}
+}
+
+func TestPeekJSON(t *testing.T) {
+	cases := []struct{ name, text, want string }{
+		{"order free", `{"spec":{"metadata":{"name":"no"}},"metadata":{"labels":{"name":"no"},"uid":"u","name":"p"},"kind":"Pod","apiVersion":"v1"}`, "v1 Pod p u"},
+		{"stops early", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},` + "\x00", "v1 Pod p"},
+		{"case-sensitive", `{"Kind":"no","kind":"Pod","METADATA":{"name":"no"},"metadata":{"Name":"no","name":"p"}}`, "Pod p"},
+		{"last wins", `{"kind":"no","kind":"Pod","metadata":{"name":"no","name":"p","uid":"u"}}`, "Pod p u"},
+		{"twice metadata", `{"metadata":{"name":"no","uid":"u"},"metadata":{"name":"p"}}`, "p u"},
+		{"nulls", `{"kind":null,"apiVersion":null,"metadata":null}`, ""},
+		{"nulls inside", `{"metadata":{"name":"p","name":null,"annotations":null,"namespace":null}}`, "p"},
+		{"escapes", `{"\u006bind":"\u0050od","metadata":{"na\u006de":"\ud83d\ude00\n\ud83d"}}`, "Pod \U0001f600\n\ufffd"},
+		{"bookmark of a pod", `{"type":"x","kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"a":"b","k8s.io/initial-events-end":"true"}},"spec":{"containers":null}}`, "Pod 9 end"},
+		{"mark not true", `{"metadata":{"annotations":{"k8s.io/initial-events-end":"true","k8s.io/initial-events-end":"false"}}}`, ""},
+		{"mark taken away", `{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"annotations":null}}`, ""},
+		{"mark added to", `{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"annotations":{"a":"b"}}}`, "end"},
+		{"nothing", `{}`, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := Peek(JSON, []byte(c.text))
+			if got := line(m); err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func line(m Meta) string {
+	var words []string
+	for _, w := range []string{m.APIVersion, m.Kind, m.Namespace, m.Name, string(m.UID), m.ResourceVersion} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	if m.InitialEventsEnd {
+		words = append(words, "end")
+	}
+	return strings.Join(words, " ")
+}
+
+func TestPeekRefuses(t *testing.T) {
+	for _, text := range []string{`null`, `[]`, `7`, `"x"`, `<html>`, `{"kind":7}`, `{"metadata":[]}`, `{"metadata":{"name":{}}}`,
+		`{"metadata":{"annotations":"x"}}`, `{"metadata":{"annotations":{"k8s.io/initial-events-end":true}}}`} {
+		if m, err := Peek(JSON, []byte(text)); err == nil {
+			t.Errorf("%s: %+v and no error", text, m)
+		}
+	}
+	for _, b := range []string{"\x08\x01", "\x0a\x02\x08\x01", "\x0a\x04\x62\x02\x08\x01", "\xff"} {
+		if m, err := Peek(Protobuf, []byte(b)); err == nil {
+			t.Errorf("%q: %+v and no error", b, m)
+		}
+	}
+	if _, err := Peek(0, []byte(`{}`)); err == nil {
+		t.Error("encoding 0: no error")
+	}
+}
+
+// "On error Meta holds what was read before it": the head of an object is enough,
+// and a string that was cut off is not taken for a whole one.
+func TestPeekOfAHead(t *testing.T) {
+	pod := clientGo(t, "application/json", wire(t, "watch-churn-json")[0]).(*corev1.Pod)
+	full := metaOf(pod, "v1", "Pod")
+	text := wire(t, "watch-churn-json")[0]
+	pb := enveloped(t, "v1", "Pod", pod)
+	var jsonKnown, pbKnown int
+	for i := 1; i < len(text); i++ {
+		m, err := Peek(JSON, text[:i])
+		if m == full {
+			jsonKnown++
+		} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("JSON cut at %d: %v", i, err)
+		}
+		partOf(t, m, full)
+	}
+	for i := len(Magic); i < len(pb); i++ {
+		e, err := Unwrap(pb[:i])
+		// Behind the object an envelope has two empty fields of two bytes.
+		if err == nil && e.Raw != nil && i < len(pb)-4 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("protobuf cut at %d: %v", i, err)
+		}
+		m, _ := new(Peeker).PeekEnvelope(e)
+		if m == full {
+			pbKnown++
+		}
+		partOf(t, m, full)
+	}
+	if jsonKnown < len(text)/3 || pbKnown < len(pb)/2 {
+		t.Errorf("all is known from %d of %d JSON heads and %d of %d protobuf heads", jsonKnown, len(text), pbKnown, len(pb))
+	}
+}
+
+// partOf checks that m says nothing that full does not say.
+func partOf(t *testing.T, m, full Meta) {
+	t.Helper()
+	for _, pair := range [][2]string{{m.APIVersion, full.APIVersion}, {m.Kind, full.Kind}, {m.Name, full.Name}, {m.Namespace, full.Namespace},
+		{string(m.UID), string(full.UID)}, {m.ResourceVersion, full.ResourceVersion}} {
+		if pair[0] != "" && pair[0] != pair[1] {
+			t.Fatalf("%q instead of %q", pair[0], pair[1])
+		}
+	}
+}
+
+// Name, UID and resourceVersion are new strings; all else is shared with the
+// object before.
+func TestPeekAllocations(t *testing.T) {
+	text := wire(t, "watch-churn-json")[0]
+	pod := clientGo(t, "application/json", text).(*corev1.Pod)
+	e, err := Unwrap(enveloped(t, "v1", "Pod", pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Peeker
+	for name, peek := range map[string]func() (Meta, error){
+		"JSON":     func() (Meta, error) { return p.Peek(JSON, text) },
+		"protobuf": func() (Meta, error) { return p.PeekEnvelope(e) },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := peek(); err != nil {
+				t.Fatal(err)
+			}
+		}); n > 3 {
+			t.Errorf("%s: %v allocations, want 3", name, n)
+		}
+	}
+}
+
+// FuzzPeek: what Peek says of bytes, a full decode says too, when both accept them.
+func FuzzPeek(f *testing.F) {
+	for _, raw := range wire(f, "watchlist-sharded") {
+		pod := clientGo(f, "application/json", raw).(*corev1.Pod)
+		b, err := pod.Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(raw))
+		f.Add(b)
+	}
+	for _, s := range []string{`{"metadata":{"name":"a","annotations":{"k8s.io/initial-events-end":"true"}},"kind":"K"}`,
+		`{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"annotations":null}}`, `{"kind":null}`, "\x0a\x05\x0a\x03abc"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if m, err := Peek(Protobuf, raw); err == nil {
+			var full metav1.PartialObjectMetadata
+			if full.Unmarshal(raw) == nil {
+				if want := metaOf(&full, "", ""); m != want {
+					t.Fatalf("protobuf:\n%s", cmp.Diff(want, m))
+				}
+			}
+		}
+		if m, err := Peek(JSON, raw); err == nil && !repeats(raw) {
+			var full metav1.PartialObjectMetadata
+			if kjson.UnmarshalCaseSensitivePreserveInts(raw, &full) == nil {
+				if want := metaOf(&full, full.APIVersion, full.Kind); m != want {
+					t.Fatalf("JSON:\n%s", cmp.Diff(want, m))
+				}
+			}
+		}
+	})
+}
+
+// repeats tells whether a key of the object itself is there twice: Peek does not
+// look behind where it has seen one of each.
+func repeats(raw []byte) bool {
+	strict, err := kjson.UnmarshalStrict(raw, &map[string]json.RawMessage{})
+	return err != nil || len(strict) > 0
+}

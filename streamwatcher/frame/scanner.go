@@ -1,0 +1,168 @@
+package frame
+
+// MaxDepth is how deep JSON values may nest, the limit of encoding/json.
+const MaxDepth = 10000
+
+// JSONScanner finds the end of one JSON value that arrives in pieces. The zero
+// value is ready. It carries only its place between two pieces, so no byte is
+// ever looked at twice.
+type JSONScanner struct {
+	place place
+	depth int
+	// open is a stack of one bit a level: 1 for an array, 0 for an object.
+	open [MaxDepth/64 + 1]uint64
+}
+
+// place is where in a value the scanner stands.
+type place uint8
+
+const (
+	atStart  place = iota // before the value
+	between               // in an object or array, in no string
+	inString              // behind a quote
+	inEscape              // behind a backslash in a string
+	inScalar              // in a number or word that is the whole value
+)
+
+// Reset makes s ready for the next value.
+func (s *JSONScanner) Reset() { s.place, s.depth = atStart, 0 }
+
+// Scan looks at the next piece p of the value. n is how many bytes of p belong
+// to the value. When done is false and fault empty, n is len(p) and the value
+// goes on. fault says what is wrong with p[n]. A number or word that is the whole value is done
+// only when the byte behind it is seen.
+//
+// Each round of the loop moves i on, or leaves the function, or goes to a place
+// whose round does: that is why it ends.
+func (s *JSONScanner) Scan(p []byte) (n int, done bool, fault string) {
+	for i := 0; i < len(p); {
+		switch s.place {
+		case atStart:
+			switch classOf[p[i]] {
+			case open, quote:
+				s.place = between // whose round takes the byte
+			case scalar:
+				s.place = inScalar
+			default:
+				return i, false, "a JSON value should begin here"
+			}
+
+		case between:
+			for i < len(p) && classOf[p[i]] <= scalar {
+				i++
+			}
+			if i == len(p) {
+				break
+			}
+			switch c := p[i]; classOf[c] {
+			case quote:
+				s.place = inString
+			case open:
+				if s.depth == MaxDepth {
+					return i, false, "JSON nested too deep"
+				}
+				s.push(c == '[')
+			case shut:
+				if s.depth == 0 || s.top() != (c == ']') {
+					return i, false, "bracket that closes nothing"
+				}
+				if s.depth--; s.depth == 0 {
+					return i + 1, true, ""
+				}
+			default:
+				return i, false, "byte that JSON does not know"
+			}
+			i++
+
+		case inString:
+			for i < len(p) && plain[p[i]] {
+				i++
+			}
+			if i == len(p) {
+				break
+			}
+			switch p[i] {
+			case '"':
+				s.place = between
+				if s.depth == 0 {
+					return i + 1, true, ""
+				}
+			case '\\':
+				s.place = inEscape
+			default:
+				return i, false, "control character in a JSON string"
+			}
+			i++
+
+		case inEscape:
+			if p[i] < ' ' {
+				return i, false, "control character in a JSON string"
+			}
+			i++
+			s.place = inString
+
+		case inScalar:
+			for i < len(p) && classOf[p[i]] == scalar {
+				i++
+			}
+			if i < len(p) {
+				return i, true, ""
+			}
+		}
+	}
+	return len(p), false, ""
+}
+
+func (s *JSONScanner) push(array bool) {
+	word, bit := &s.open[s.depth/64], uint64(1)<<(s.depth%64)
+	if array {
+		*word |= bit
+	} else {
+		*word &^= bit
+	}
+	s.depth++
+}
+
+func (s *JSONScanner) top() (array bool) {
+	return s.open[(s.depth-1)/64]&(1<<((s.depth-1)%64)) != 0
+}
+
+// class is what a byte means outside of strings. Those up to scalar are passed
+// over inside of a value.
+type class uint8
+
+const (
+	space  class = iota // blanks, and the comma and colon that a skipped value may contain
+	scalar              // of numbers, true, false and null
+	quote
+	open
+	shut
+	bad
+)
+
+var (
+	classOf = func() (t [256]class) {
+		for i := range t {
+			t[i] = bad
+		}
+		set := func(c class, bytes string) {
+			for i := range len(bytes) {
+				t[bytes[i]] = c
+			}
+		}
+		set(space, " \t\r\n,:")
+		set(scalar, "+-.0123456789Eabcdefghijklmnopqrstuvwxyz")
+		set(quote, `"`)
+		set(open, "{[")
+		set(shut, "}]")
+		return t
+	}()
+
+	// plain tells the bytes that need no look inside a string.
+	plain = func() (t [256]bool) {
+		for i := range t {
+			t[i] = i >= ' ' && i != '"' && i != '\\'
+		}
+		return t
+	}()
+)

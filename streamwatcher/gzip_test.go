@@ -1,0 +1,258 @@
+package streamwatcher
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
+)
+
+// member is one whole gzip member.
+func member(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// "An event is returned as soon as its last byte can be known, not one event
+// later": the pieces are written one at a time to a server's end of a pipe, and
+// after each the test waits until the reader can do no more (virtual time).
+func TestGzipEventsAreNotLate(t *testing.T) {
+	oneMember := func(t *testing.T) (pieces [][]byte) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		for _, name := range []string{"a", "b", "c"} {
+			if _, err := io.WriteString(z, podJSON(name, 300)+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := z.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			pieces = append(pieces, bytes.Clone(b.Bytes()))
+			b.Reset()
+		}
+		return pieces
+	}
+	members := func(flush bool) func(t *testing.T) (pieces [][]byte) {
+		return func(t *testing.T) (pieces [][]byte) {
+			for _, name := range []string{"a", "b", "c"} {
+				var b bytes.Buffer
+				z := gzip.NewWriter(&b)
+				if _, err := io.WriteString(z, podJSON(name, 300)); err != nil {
+					t.Fatal(err)
+				}
+				if flush {
+					if err := z.Flush(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := z.Close(); err != nil {
+					t.Fatal(err)
+				}
+				pieces = append(pieces, b.Bytes())
+			}
+			return pieces
+		}
+	}
+	// The trailer (8 bytes) of each member comes with the next event, the last one never.
+	lateTrailer := func(t *testing.T) [][]byte {
+		pieces := members(false)(t)
+		var trailer []byte
+		for i, p := range pieces {
+			pieces[i], trailer = append(bytes.Clone(trailer), p[:len(p)-8]...), p[len(p)-8:]
+		}
+		return pieces
+	}
+	for name, make := range map[string]func(t *testing.T) [][]byte{
+		"one member, flushed":                   oneMember,
+		"a member an event, flushed":            members(true),
+		"a member an event, not flushed":        members(false),
+		"a member an event, trailer comes late": lateTrailer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pieces := make(t)
+			synctest.Test(t, func(t *testing.T) {
+				server, client := net.Pipe()
+				w := open(t, podConfig{Body: client, ContentType: typeJSON, ContentEncoding: "gzip"})
+				names := make1chan(w)
+				for i, piece := range pieces {
+					if _, err := server.Write(piece); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					select {
+					case got := <-names:
+						if want := string(rune('a' + i)); got != want {
+							t.Fatalf("got %s, want %s", got, want)
+						}
+					default:
+						t.Fatalf("all bytes of event %d were sent and it was not returned", i)
+					}
+				}
+				w.Stop()
+				<-names
+			})
+		})
+	}
+}
+
+// make1chan sends the names of w's events until it ends.
+func make1chan[T any](w *StreamWatcher[T]) <-chan string {
+	names := make(chan string, 100)
+	go func() {
+		defer close(names)
+		for {
+			ev, err := w.Next()
+			if err != nil {
+				return
+			}
+			names <- ev.Object.Meta.Name
+		}
+	}()
+	return names
+}
+
+// header builds a member by hand: all optional fields, as RFC 1952 has them.
+func fullMember(text string, damage func(header []byte)) []byte {
+	h := []byte{0x1f, 0x8b, 8, flagSum | flagExtra | flagName | flagComment | 1, 1, 2, 3, 4, 0, 255}
+	h = append(h, 3, 0, 'x', 'y', 'z')
+	h = append(h, "name\x00comment\x00"...)
+	h = binary.LittleEndian.AppendUint16(h, uint16(crc32.ChecksumIEEE(h)))
+	if damage != nil {
+		damage(h)
+	}
+	b := bytes.NewBuffer(h)
+	f, _ := flate.NewWriter(b, flate.BestSpeed)
+	_, _ = io.WriteString(f, text)
+	_ = f.Close()
+	tail := binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(text)))
+	return append(b.Bytes(), binary.LittleEndian.AppendUint32(tail, uint32(len(text)))...)
+}
+
+func TestGzipMembers(t *testing.T) {
+	long := strings.Repeat("nodewatch ", 20000)
+	for name, c := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"nothing":           {nil, ""},
+		"one":               {member(t, "a"), "a"},
+		"empty":             {member(t, ""), ""},
+		"many":              {bytes.Join([][]byte{member(t, "a"), member(t, ""), member(t, long), member(t, "b")}, nil), "a" + long + "b"},
+		"full header":       {append(fullMember("x", nil), fullMember(long, nil)...), "x" + long},
+		"zero-length extra": {[]byte("\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"), ""},
+	} {
+		for cut, r := range map[string]io.Reader{"whole": bytes.NewReader(c.b), "one byte": iotest.OneByteReader(bytes.NewReader(c.b)),
+			"error with data": iotest.DataErrReader(bytes.NewReader(c.b))} {
+			got, err := io.ReadAll(newGzipReader(r))
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s, %s: %d bytes, %v, want %d", name, cut, len(got), err, len(c.want))
+			}
+		}
+	}
+}
+
+func TestDamagedGzip(t *testing.T) {
+	good := member(t, podJSON("p", 500))
+	change := func(i int, c byte) []byte {
+		b := bytes.Clone(good)
+		if i < 0 {
+			i += len(b)
+		}
+		b[i] ^= c
+		return b
+	}
+	for name, c := range map[string]struct {
+		b      []byte
+		want   string
+		events int
+	}{
+		"not gzip":             {[]byte(podJSON("p", 0)), "not a gzip member", 0},
+		"short and not gzip":   {[]byte("{}"), "not a gzip member", 0},
+		"other method":         {change(2, 1), "unknown way", 0},
+		"reserved flag":        {change(3, 0x80), "unknown way", 0},
+		"checksum":             {change(-8, 1), "does not match", 1},
+		"length":               {change(-1, 1), "does not match", 1},
+		"content":              {change(10, good[10]^7), "flate: corrupt", 0},
+		"junk behind":          {append(bytes.Clone(good), "0123456789abc"...), "not a gzip member", 1},
+		"header checksum":      {fullMember("x", func(h []byte) { h[4]++ }), "wrong checksum", 0},
+		"header text unending": {append([]byte{0x1f, 0x8b, 8, flagName, 0, 0, 0, 0, 0, 0}, strings.Repeat("x", 1<<20)...), "more than 64 KiB", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events, end := drain(t, podConfig{Body: closer(bytes.NewReader(c.b)), ContentType: typeJSON, ContentEncoding: "gzip"})
+			var e *Error
+			if !errors.As(end, &e) || e.Reason != reason.Decode || !strings.Contains(e.Error(), c.want) || len(events) != c.events {
+				t.Errorf("%d events, then %v; want %d and %q", len(events), end, c.events, c.want)
+			}
+		})
+	}
+	for i := 1; i < len(good); i++ {
+		_, end := drain(t, podConfig{Body: closer(bytes.NewReader(good[:i])), ContentType: typeJSON, ContentEncoding: "gzip"})
+		var e *Error
+		if !errors.As(end, &e) || e.Reason != reason.Transport || !errors.Is(end, io.ErrUnexpectedEOF) {
+			t.Fatalf("cut at %d of %d: %v, want transport and io.ErrUnexpectedEOF", i, len(good), end)
+		}
+	}
+}
+
+// A decompression bomb is a frame over the limit like any other.
+func TestGzipBomb(t *testing.T) {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	_, _ = io.WriteString(z, `{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"bomb"},"x":"`)
+	spaces := bytes.Repeat([]byte(" "), 1<<20)
+	for range 24 {
+		_, _ = z.Write(spaces)
+	}
+	_, _ = io.WriteString(z, `"}}`+podJSON("p", 0))
+	_ = z.Close()
+
+	w := open(t, podConfig{Body: closer(&b), ContentType: typeJSON, ContentEncoding: "gzip", MaxFrameBytes: 256 << 10})
+	used := heapGrowth(func() {
+		ev, err := w.Next()
+		if err != nil || ev.Type != watch.Added || ev.Object.Meta.Name != "bomb" {
+			t.Fatalf("%v, %v", ev, err)
+		}
+		if _, err := ev.Object.Decode(); !errors.As(err, new(*frame.TooLargeError)) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if used > 4<<20 {
+		t.Errorf("%d bytes allocated for a frame of 24 MiB over a limit of 256 KiB", used)
+	}
+	if ev, err := w.Next(); err != nil || ev.Object.Meta != podMeta("p") {
+		t.Errorf("the event behind it: %v, %v", ev, err)
+	}
+}
+
+func TestGzipBytesAreCounted(t *testing.T) {
+	text := strings.Repeat(podJSON("p", 1000)+"\n", 20)
+	b := member(t, text)
+	var transfer Transfer
+	for range 2 {
+		cleanly(t, podConfig{Body: closer(bytes.NewReader(b)), ContentType: typeJSON, ContentEncoding: "gzip", Transfer: &transfer})
+	}
+	if transfer.WireBytes() != uint64(2*len(b)) || transfer.DecodedBytes() != uint64(2*len(text)) {
+		t.Errorf("counted %d and %d bytes, want %d and %d", transfer.WireBytes(), transfer.DecodedBytes(), 2*len(b), 2*len(text))
+	}
+}

@@ -1,0 +1,266 @@
+package streamwatcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
+)
+
+// DefaultMaxFrameBytes bounds one event where Config says nothing.
+const DefaultMaxFrameBytes = 32 << 20
+
+// Event is one watch event whose object is not decoded yet.
+type Event[T any] struct {
+	// Type is as the server wrote it: ADDED, MODIFIED, DELETED, BOOKMARK,
+	// ERROR, or a word that this version does not know.
+	Type watch.EventType
+	// Object holds the metadata and decodes on request. For BOOKMARK only Meta
+	// is of use and Decode fails; for ERROR it is empty. An object that was too
+	// large to hold has what Meta its head says, and Decode says *frame.TooLargeError.
+	Object decode.Object[T]
+	// Status is set for ERROR and only then.
+	Status *metav1.Status
+}
+
+// Config says what to read and how.
+type Config[T any] struct {
+	// Body is the response body. The StreamWatcher closes it. Close must be
+	// safe while Read blocks, and end that Read, unless Abort does; net/http's are so.
+	Body io.ReadCloser
+	// ContentType decides the framing: the response's, not the request's.
+	// application/json or application/vnd.kubernetes.protobuf; parameters such
+	// as stream=watch are ignored.
+	ContentType string
+	// ContentEncoding is "", "identity" or "gzip".
+	ContentEncoding string
+	// Decoder makes the objects.
+	Decoder decode.Decoder[T]
+	// MaxFrameBytes bounds one event; a larger one costs only itself. Default 32 MiB.
+	MaxFrameBytes int
+	// Abort ends the request under Body so that a blocked Read returns. It is
+	// called at most once, from any goroutine. Default: close Body.
+	Abort func(cause error)
+	// Transfer, when set, counts bytes as they are read.
+	Transfer *Transfer
+}
+
+func (c Config[T]) withDefaults() Config[T] {
+	if c.MaxFrameBytes == 0 {
+		c.MaxFrameBytes = DefaultMaxFrameBytes
+	}
+	if c.Transfer == nil {
+		c.Transfer = new(Transfer)
+	}
+	return c
+}
+
+func (c Config[T]) validate() error {
+	switch {
+	case c.Body == nil:
+		return errors.New("Config.Body is nil, it must be the body of a WATCH response")
+	case c.Decoder == nil:
+		return errors.New("Config.Decoder is nil, decode.New makes one")
+	case c.MaxFrameBytes < 0 || c.MaxFrameBytes > frame.MaxValueBytes:
+		return fmt.Errorf("Config.MaxFrameBytes is %d, it must be between 1 and %d (0 is %d)",
+			c.MaxFrameBytes, frame.MaxValueBytes, DefaultMaxFrameBytes)
+	}
+	return nil
+}
+
+// StreamWatcher is one watch response body turned into events.
+//
+// One goroutine calls Next. Stop and LastByte may be called from any other. Stop
+// must be called when the events are no longer wanted, as a file is closed; it
+// does no harm after the end.
+type StreamWatcher[T any] struct {
+	stream
+	dec   decode.Decoder[T]
+	frame frameEvent
+	event Event[T]
+}
+
+// New returns a StreamWatcher. It reads nothing until Next is called. A response
+// that is no watch (its content type or encoding is not one of those in Config,
+// or one that Decoder cannot read) is an *Error with reason.Decode. On error
+// Body is not closed.
+func New[T any](c Config[T]) (*StreamWatcher[T], error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("streamwatcher: %w", err)
+	}
+	enc, err := encodingOf(c.ContentType, c.Decoder.Encodings())
+	if err != nil {
+		return nil, &Error{Reason: reason.Decode, Err: err}
+	}
+	w := &StreamWatcher[T]{dec: c.Decoder}
+	w.stream.closer, w.stream.abort = c.Body, c.Abort
+	w.body = body{src: c.Body, transfer: c.Transfer, bite: w.idle, lastByte: time.Now()}
+
+	var decoded io.Reader = &w.body
+	switch strings.ToLower(strings.TrimSpace(c.ContentEncoding)) {
+	case "", "identity":
+	case "gzip":
+		decoded = newGzipReader(decoded)
+	default:
+		return nil, &Error{Reason: reason.Decode, Err: fmt.Errorf("the response has Content-Encoding %q, only gzip and identity can be read", c.ContentEncoding)}
+	}
+	w.framer = newFramer(frame.NewReader(decodedCounter{decoded, c.Transfer}), c.MaxFrameBytes)
+	w.read = w.framer.json
+	if enc == decode.Protobuf {
+		w.read = w.framer.protobuf
+	}
+	return w, nil
+}
+
+// encodingOf is the encoding that a content type names, if it can be read.
+func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding, error) {
+	media, _, _ := strings.Cut(contentType, ";")
+	var enc decode.Encoding
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "":
+		return 0, errors.New("the response has no Content-Type, so it is not known how to read it")
+	case "application/json":
+		enc = decode.JSON
+	case "application/vnd.kubernetes.protobuf":
+		enc = decode.Protobuf
+	default:
+		return 0, fmt.Errorf("the response has Content-Type %q, which is not that of a watch (application/json or application/vnd.kubernetes.protobuf)", contentType)
+	}
+	for _, r := range readable {
+		if r == enc {
+			return enc, nil
+		}
+	}
+	return 0, fmt.Errorf("the response has Content-Type %q, which the decoder does not read: it reads %v", contentType, readable)
+}
+
+// Next returns the next event. The event and its bytes are overwritten by the
+// next call. io.EOF is a clean end between two events; any other error is an
+// *Error. After an error every call returns the same error.
+func (w *StreamWatcher[T]) Next() (*Event[T], error) {
+	// Nothing must hold the last event's bytes while the next one is waited for.
+	w.frame, w.event = frameEvent{}, Event[T]{}
+	if err := w.next(&w.frame); err != nil {
+		return nil, err
+	}
+	f := &w.frame
+	w.event = Event[T]{Type: f.typ, Status: f.status}
+	switch {
+	case f.typ == watch.Error:
+		w.event.Object = decode.Undecodable[T](decode.Meta{}, errErrorObject)
+	case f.fault != nil:
+		w.event.Object = decode.Undecodable[T](f.meta, f.fault)
+	case f.typ == watch.Bookmark:
+		w.event.Object = decode.Undecodable[T](f.meta, errBookmarkObject)
+	default:
+		w.event.Object = decode.NewObject(f.meta, f.enc, f.raw, w.dec)
+	}
+	return &w.event, nil
+}
+
+var (
+	errErrorObject    = errors.New("an ERROR event has a Status and no object")
+	errBookmarkObject = errors.New("a BOOKMARK has metadata and no object")
+)
+
+// stream is what of a StreamWatcher does not depend on T: reading, and the end.
+type stream struct {
+	body   body
+	framer *framer
+	read   func(*frameEvent) error // one of framer's
+
+	closer    io.Closer
+	closeOnce sync.Once
+	abort     func(cause error)
+
+	cause atomic.Pointer[endCause] // why it was ended from outside, the first time
+	err   error                    // what Next returns from now on; Next's alone
+}
+
+// endCause is Stop or the watchdog.
+type endCause struct {
+	reason reason.Reason
+	err    error
+}
+
+func (s *stream) next(ev *frameEvent) error {
+	if s.err != nil {
+		return s.err
+	}
+	var err error
+	if s.cause.Load() == nil {
+		if err = s.read(ev); err == nil {
+			return nil
+		}
+	}
+	s.err = s.endedBy(err)
+	s.close()
+	return s.err
+}
+
+// endedBy is what the end of the stream by err is called. When it was ended from
+// outside, that is why reading failed, whatever the failed read says.
+func (s *stream) endedBy(err error) error {
+	offset := s.framer.r.Offset()
+	if c := s.cause.Load(); c != nil {
+		return &Error{Reason: c.reason, Offset: offset, Err: c.err}
+	}
+	switch err {
+	case io.EOF:
+		return io.EOF
+	case io.ErrUnexpectedEOF:
+		err = errCut
+	}
+	return &Error{Reason: reasonOf(err), Offset: offset, Err: err}
+}
+
+// SetIdleTimeout sets the longest time that a read may block (0: no limit).
+// It is armed only while Next waits for bytes, so a slow caller never trips it.
+// It may be called between calls of Next.
+func (s *stream) SetIdleTimeout(d time.Duration) { s.body.setLimit(d) }
+
+// LastByte returns when the last bytes came (the time of New before the first).
+// Safe from any goroutine.
+func (s *stream) LastByte() time.Time { return s.body.last() }
+
+// Stop ends the stream: a blocked Next returns an *Error with reason.Stopped. Idempotent, safe from any goroutine.
+func (s *stream) Stop() {
+	s.end(reason.Stopped, errStopped)
+	s.close()
+}
+
+// idle is what the watchdog does.
+func (s *stream) idle(limit time.Duration) {
+	s.end(reason.Idle, fmt.Errorf("no byte for %v", limit))
+}
+
+// end makes a blocked read return. The first cause is the one that counts.
+func (s *stream) end(r reason.Reason, err error) {
+	if !s.cause.CompareAndSwap(nil, &endCause{r, err}) {
+		return
+	}
+	if s.abort != nil {
+		s.abort(&Error{Reason: r, Err: err})
+		return
+	}
+	s.close()
+}
+
+// close lets go of the body.
+func (s *stream) close() {
+	s.closeOnce.Do(func() {
+		s.body.quiet()
+		_ = s.closer.Close() // what there was to say, a read has said
+	})
+}

@@ -1,0 +1,21 @@
+package streamwatcher
+
+import "sync/atomic"
+
+// Transfer counts bytes; its methods are safe from any goroutine. The zero value
+// is ready. One Transfer may be shared by any number of streams, at one time or
+// one after another: it is their sum, and never goes back.
+type Transfer struct{ wire, decoded atomic.Uint64 }
+
+// WireBytes is what came in bodies, before decompression.
+func (t *Transfer) WireBytes() uint64 { return t.wire.Load() }
+
+// DecodedBytes is the same after decompression.
+func (t *Transfer) DecodedBytes() uint64 { return t.decoded.Load() }
+
+// AddWire and AddDecoded count n bytes more, for readers of other bodies (a LIST)
+// that are to stand in the same sum.
+func (t *Transfer) AddWire(n int) { t.wire.Add(uint64(n)) }
+
+// AddDecoded is described at AddWire.
+func (t *Transfer) AddDecoded(n int) { t.decoded.Add(uint64(n)) }
