@@ -1,0 +1,242 @@
+package listwatch
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
+)
+
+// Sink receives a list as it is read. All calls come from the goroutine of List.
+type Sink[T any] interface {
+	// Meta is called once before the first item when the answer's metadata
+	// comes first, as API servers send it; else after the last item. An
+	// error ends the list and is returned as it is.
+	Meta(metav1.ListMeta) error
+	// Item is called for each item; the object is valid until it returns. An
+	// error ends the list and is returned as it is.
+	//
+	// An item's Meta.Kind is its own; where it has none, as the items of
+	// built-in types, the list's without "List". It need not be the kind that was asked for.
+	Item(*decode.Object[T]) error
+}
+
+// List makes one LIST request and hands its parts to sink as they are read from the socket.
+//
+// Lists are decoded item by item from the socket; peak memory of a relist is
+// the store plus one item per decoder. A frame or item over the limit (default
+// 32 MiB) costs that item, not the stream. A length prefix is checked before anything is allocated.
+//
+// List stops within 100 ms of its context, from any point (dial, header wait,
+// mid-body), leaks no goroutine and no socket.
+//
+// The returned metadata is the whole of the list's, with its resourceVersion,
+// continue token and remainingItemCount. An error that sink did not return is
+// an *Error; items handed on before it are good, but the list is not complete.
+// An answer that is not a list (a Table, a Status, a login page) is an error
+// with the reason Decode, before any item where its kind stands in front.
+// An item over Config.MaxItemBytes is handed on as undecodable, with the metadata that
+// stood at its beginning.
+func (lw *ListerWatcher[T]) List(ctx context.Context, opts metav1.ListOptions, sink Sink[T]) (metav1.ListMeta, error) {
+	ans, req, err := lw.open(ctx, verbList, opts)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer ans.close()
+	enc, err := lw.encoding(ans)
+	if err != nil {
+		return metav1.ListMeta{}, lw.notWhatWasAsked(ctx, req, ans, err)
+	}
+	wire := &bodyReader{body: ans.Body, a: ans.attempt, limit: lw.config.RequestTimeout, count: lw.transfer.AddWire}
+	l := &listReader[T]{lw: lw, sink: sink, r: frame.NewReader(lw.decompressed(ans, wire))}
+	if enc == decode.Protobuf {
+		err = l.protobuf()
+	} else {
+		err = l.json()
+	}
+	if err == nil {
+		return l.meta, nil
+	}
+	var stop *sinkError
+	if errors.As(err, &stop) {
+		return metav1.ListMeta{}, stop.err
+	}
+	return metav1.ListMeta{}, lw.listFault(ctx, req, ans, wire, &BodyError{Offset: l.r.Offset(), Err: err})
+}
+
+// listFault is the Error of a list whose reading ended with err.
+func (lw *ListerWatcher[T]) listFault(ctx context.Context, req *request, ans *answer, wire *bodyReader, err error) *Error {
+	var fault *Error
+	switch {
+	case wire.err != nil && wire.err != io.EOF:
+		// The transport's own failure, or whoever ended the request.
+		fault = lw.interrupted(ctx, req, ans.attempt, err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		fault = lw.fault(req, ans.attempt, reason.Transport, err)
+	default:
+		fault = lw.fault(req, ans.attempt, reason.Decode, err)
+	}
+	fault.Code = ans.StatusCode
+	return fault
+}
+
+// decompressed returns what wire is when its Content-Encoding is taken off;
+// lw.encoding has checked that there is a way to.
+func (lw *ListerWatcher[T]) decompressed(ans *answer, wire io.Reader) io.Reader {
+	var r io.Reader = wire
+	if isGzip(ans) {
+		r = &lazyGzip{src: wire}
+	}
+	return &countingReader{r: r, count: lw.transfer.AddDecoded}
+}
+
+// lazyGzip reads gzip members, the first bytes not before it is asked to.
+type lazyGzip struct {
+	src io.Reader
+	z   *gzip.Reader
+}
+
+func (g *lazyGzip) Read(p []byte) (int, error) {
+	if g.z == nil {
+		z, err := gzip.NewReader(g.src)
+		if err != nil {
+			return 0, noEOF(err)
+		}
+		g.z = z
+	}
+	return g.z.Read(p)
+}
+
+type countingReader struct {
+	r     io.Reader
+	count func(n int)
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.count(n)
+	return n, err
+}
+
+// sinkError carries what a sink returned through the readers.
+type sinkError struct{ err error }
+
+func (e *sinkError) Error() string { return e.err.Error() }
+
+// bodyReader is the body of a list on the wire: it ends the attempt when no
+// byte comes within the limit, counts, and remembers how the body failed.
+type bodyReader struct {
+	body  io.Reader
+	a     *attempt
+	limit time.Duration
+	count func(n int)
+	err   error
+}
+
+func (b *bodyReader) Read(p []byte) (int, error) {
+	b.a.wait("more of the list", b.limit)
+	n, err := b.body.Read(p)
+	b.a.rest()
+	b.count(n)
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// listReader takes one list apart. Its fields are what is known so far.
+type listReader[T any] struct {
+	lw   *ListerWatcher[T]
+	sink Sink[T]
+	r    *frame.Reader
+	peek decode.Peeker
+
+	meta       metav1.ListMeta
+	metaHanded bool // the sink has it
+	kind       string
+	apiVersion string
+	hasItems   bool
+}
+
+// handMeta hands the list's metadata on, once.
+func (l *listReader[T]) handMeta() error {
+	if l.metaHanded {
+		return nil
+	}
+	l.metaHanded = true
+	if err := l.sink.Meta(l.meta); err != nil {
+		return &sinkError{err}
+	}
+	return nil
+}
+
+func (l *listReader[T]) hand(o decode.Object[T]) error {
+	if o.Meta.Kind == "" {
+		o.Meta.Kind = l.itemKind()
+	}
+	if o.Meta.APIVersion == "" {
+		o.Meta.APIVersion = l.apiVersion
+	}
+	if err := l.sink.Item(&o); err != nil {
+		return &sinkError{err}
+	}
+	return nil
+}
+
+// item hands on what was read of an item, or what is known of one that is too
+// large: it costs itself only. Any other err ends the list.
+func (l *listReader[T]) item(enc decode.Encoding, raw []byte, head decode.Meta, err error) error {
+	var large *frame.TooLargeError
+	if errors.As(err, &large) {
+		return l.hand(decode.Undecodable[T](head, fmt.Errorf("item of %w", err)))
+	}
+	if err != nil {
+		return err
+	}
+	meta, err := l.peek.Peek(enc, raw)
+	if err != nil {
+		return l.hand(decode.Undecodable[T](meta, err))
+	}
+	return l.hand(decode.NewObject(meta, enc, raw, l.lw.decoder))
+}
+
+// itemKind is the kind of the items that name none.
+func (l *listReader[T]) itemKind() string {
+	if l.kind != "" {
+		return strings.TrimSuffix(l.kind, "List")
+	}
+	return l.lw.config.Kind
+}
+
+// checkKind refuses what is not a list. It is called as soon as the kind is
+// known, and at the end.
+func (l *listReader[T]) checkKind() error {
+	if strings.HasSuffix(l.kind, "List") || l.kind == "" && l.hasItems {
+		return nil
+	}
+	if l.kind == "" {
+		return errors.New("the server answered an object without kind and items, not a list")
+	}
+	article := "a"
+	if strings.ContainsAny(l.kind[:1], "AEIOU") {
+		article = "an"
+	}
+	return fmt.Errorf("the server answered %s %s, not a list", article, oneLine(l.kind, 128))
+}
+
+// finish ends a list that was read to its end.
+func (l *listReader[T]) finish() error {
+	if err := l.checkKind(); err != nil {
+		return err
+	}
+	return l.handMeta()
+}

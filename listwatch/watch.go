@@ -1,0 +1,73 @@
+package listwatch
+
+import (
+	"context"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
+)
+
+// Watch opens a WATCH. It returns when the server has answered with a stream;
+// no byte of that has been read.
+//
+// Watch stops within 100 ms of its context, from any point (dial, header wait),
+// leaks no goroutine and no socket. The stream ends with ctx, and with StreamWatcher.Stop; both free the
+// connection. A caller stops every StreamWatcher that it got. None of the
+// timeouts of Config applies to the stream. An answer that is no stream of
+// events is an *Error, with the reason Decode where it is a 200.
+func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatcher.StreamWatcher[T], error) {
+	ans, req, err := lw.open(ctx, verbWatch, opts)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lw.encoding(ans); err != nil {
+		defer ans.close()
+		return nil, lw.notWhatWasAsked(ctx, req, ans, err)
+	}
+	contentType := ans.Header.Get("Content-Type")
+	if contentType == "" {
+		contentType = mediaJSON
+	}
+	stream, err := streamwatcher.New(streamwatcher.Config[T]{
+		Body:            &watchBody{ctx, ans},
+		ContentType:     contentType,
+		ContentEncoding: ans.Header.Get("Content-Encoding"),
+		Decoder:         lw.decoder,
+		MaxFrameBytes:   lw.config.MaxItemBytes,
+		Abort:           ans.end,
+		Transfer:        &lw.transfer,
+	})
+	if err != nil {
+		ans.close()
+		fault := lw.fault(req, ans.attempt, reason.Decode, err)
+		fault.Code = ans.StatusCode
+		return nil, fault
+	}
+	return stream, nil
+}
+
+// watchBody is the body of a watch; closing it ends the request too, so that
+// nothing of it outlives the stream.
+type watchBody struct {
+	ctx context.Context // the caller's
+	ans *answer
+}
+
+// Read implements io.Reader. net/http says the context's cause alone, by which
+// nobody could tell that it was the caller who stopped.
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ans.Body.Read(p)
+	if err != nil && err != io.EOF && b.ctx.Err() != nil {
+		err = stopped(b.ctx)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *watchBody) Close() error {
+	b.ans.end(context.Canceled)
+	return b.ans.Body.Close()
+}
