@@ -1,0 +1,29 @@
+package listwatchtest
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selection is what part of a collection a request is about.
+type selection struct {
+	prefix string // of keys: "/" or "/namespace/"
+	name   string // "" is any
+	labels labels.Selector
+	fields fields.Selector
+}
+
+func (s selection) matches(r *resource, key string, o Object) bool {
+	return strings.HasPrefix(key, s.prefix) &&
+		(s.name == "" || o.GetName() == s.name) &&
+		(s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels()))) &&
+		(s.fields == nil || s.fields.Empty() || s.fields.Matches(r.fieldSet(o)))
+}
+
+// everything reports whether no selector narrows the collection further than
+// its namespace does. Only then can the server count without looking.
+func (s selection) everything() bool {
+	return s.name == "" && (s.labels == nil || s.labels.Empty()) && (s.fields == nil || s.fields.Empty())
+}
