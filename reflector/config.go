@@ -1,0 +1,204 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nodewatch-go/nodewatch/listwatch"
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
+)
+
+// ListerWatcher is what a reflector needs of the server; *listwatch.ListerWatcher is one.
+//
+// Both methods make one request and do not retry. Both end with ctx, the stream
+// that Watch returns too. Errors carry their reason (reason.Carrier); one that
+// does not is taken for reason.Transport.
+//
+// Where it also has
+//
+//	Resource() schema.GroupVersionResource
+//	Transfer() *streamwatcher.Transfer
+//
+// the reflector takes the resource's name and the byte counts from there.
+type ListerWatcher[T any] interface {
+	List(ctx context.Context, opts metav1.ListOptions, sink listwatch.Sink[T]) (metav1.ListMeta, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatcher.StreamWatcher[T], error)
+}
+
+// InitialSync says how the collection is read first, and again at a relist.
+type InitialSync uint8
+
+const (
+	// InitialAuto is a watch-list (KEP-3157) where the server has it, else list and watch.
+	InitialAuto InitialSync = iota
+	// InitialWatchList is the same, asked for by name: it falls back as well.
+	InitialWatchList
+	// InitialList is LIST, then WATCH.
+	InitialList
+)
+
+// String returns auto, watchlist or list.
+func (i InitialSync) String() string {
+	switch i {
+	case InitialAuto:
+		return "auto"
+	case InitialWatchList:
+		return "watchlist"
+	case InitialList:
+		return "list"
+	}
+	return fmt.Sprintf("InitialSync(%d)", uint8(i))
+}
+
+// Backoff is the one backoff of the whole cycle. A field that is 0 has its
+// default; there is no way to ask for no backoff.
+type Backoff struct {
+	// Min is the longest first wait, default 800 ms; at least 10 ms.
+	Min time.Duration
+	// Max is the longest wait, default 30 s. A refusal (401, 403) waits longer,
+	// from Max/4 to four times Max, and a Retry-After of the server is honoured
+	// up to a minute, whatever Max is.
+	Max time.Duration
+}
+
+// Config is the whole of a reflector. Only ListerWatcher must be set.
+type Config[T any] struct {
+	// Name stands in logs, metrics and debug pages; the caller keeps the number
+	// of different names small. Default: Resource.
+	Name string
+	// Resource is what is watched, such as "pods". Default: what ListerWatcher's
+	// Resource() says, without the version.
+	Resource string
+	// Kind is the kind that objects of the collection have; what says another
+	// kind is never stored. Default: T's type name for the types of
+	// k8s.io/api, else the kind of the first object.
+	Kind string
+	// ListerWatcher makes the requests.
+	ListerWatcher ListerWatcher[T]
+	// Store is filled by this reflector and no other. Default: a new one without indexes.
+	Store *Store[T]
+	// InitialSync says how to list.
+	InitialSync InitialSync
+	// PageSize is how many items to ask for in one LIST; 0 is all.
+	PageSize int64
+	// WatchTimeout: each watch asks the server to end it after a random time
+	// between this and twice this, so that many clients do not come back at
+	// once. Default 5 min; at least 1 s, since the API counts in seconds.
+	WatchTimeout time.Duration
+	// IdleTimeout is the longest silence on a watch before the connection is
+	// taken for dead. Default: tuned to the bookmarks seen on that connection.
+	IdleTimeout time.Duration
+	// Backoff is the wait between attempts.
+	Backoff Backoff
+	// Transform is called once for each received object, before it is visible
+	// to anybody, from Run's goroutine. It may change its argument. An error or
+	// a panic quarantines the object.
+	Transform func(T) (T, error)
+	// Accept says whether an object, after Transform, belongs to the collection.
+	// A stored object whose new version is refused is deleted.
+	Accept func(T) bool
+	// Registry is where the running reflector shows itself; nil is nowhere.
+	Registry *Registry
+	// Logger gets transitions and what went wrong; nil discards.
+	Logger *slog.Logger
+}
+
+const (
+	defaultBackoffMin   = 800 * time.Millisecond
+	defaultBackoffMax   = 30 * time.Second
+	minBackoff          = 10 * time.Millisecond
+	defaultWatchTimeout = 5 * time.Minute
+)
+
+func (c Config[T]) withDefaults() Config[T] {
+	if c.Resource == "" {
+		if gvr, ok := resourceOf(c.ListerWatcher); ok {
+			c.Resource = gvr.GroupResource().String()
+		}
+	}
+	if c.Name == "" {
+		c.Name = c.Resource
+	}
+	if c.Kind == "" {
+		c.Kind = builtinKind[T]()
+	}
+	if c.Store == nil {
+		c.Store = NewStore[T]()
+	}
+	if c.WatchTimeout == 0 {
+		c.WatchTimeout = defaultWatchTimeout
+	}
+	// A given bound moves the default of the other one out of its way.
+	b := &c.Backoff
+	switch {
+	case b.Min == 0 && b.Max == 0:
+		b.Min, b.Max = defaultBackoffMin, defaultBackoffMax
+	case b.Min == 0:
+		b.Min = min(defaultBackoffMin, b.Max)
+	case b.Max == 0:
+		b.Max = max(defaultBackoffMax, b.Min)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config[T]) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("reflector: Config."+format, args...))
+	}
+	if c.ListerWatcher == nil {
+		bad("ListerWatcher is nil: set what lists and watches, such as one of listwatch.New")
+	}
+	if c.Resource == "" {
+		bad(`Resource is empty and the ListerWatcher does not name one: set it, such as "pods"`)
+	}
+	if c.InitialSync > InitialList {
+		bad("InitialSync is %d: use InitialAuto, InitialWatchList or InitialList", c.InitialSync)
+	}
+	if c.PageSize < 0 {
+		bad("PageSize is %d: use 0 for one page or a positive number of items", c.PageSize)
+	}
+	if c.WatchTimeout < time.Second {
+		bad("WatchTimeout is %v: use at least 1s, the API counts in whole seconds", c.WatchTimeout)
+	}
+	if c.IdleTimeout < 0 {
+		bad("IdleTimeout is %v: use a positive time, or 0 to follow the bookmarks", c.IdleTimeout)
+	}
+	if c.Backoff.Min < minBackoff {
+		bad("Backoff.Min is %v: use at least %v, or 0 for the default of %v", c.Backoff.Min, minBackoff, defaultBackoffMin)
+	}
+	if c.Backoff.Max < c.Backoff.Min {
+		bad("Backoff.Max is %v, below Backoff.Min of %v: raise it, or leave it 0", c.Backoff.Max, c.Backoff.Min)
+	}
+	return errors.Join(errs...)
+}
+
+// resourceOf asks lw what it lists.
+func resourceOf(lw any) (schema.GroupVersionResource, bool) {
+	named, ok := lw.(interface {
+		Resource() schema.GroupVersionResource
+	})
+	if !ok {
+		return schema.GroupVersionResource{}, false
+	}
+	return named.Resource(), true
+}
+
+// transferOf returns lw's byte counters, or nil.
+func transferOf(lw any) *streamwatcher.Transfer {
+	if counted, ok := lw.(interface {
+		Transfer() *streamwatcher.Transfer
+	}); ok {
+		return counted.Transfer()
+	}
+	return nil
+}

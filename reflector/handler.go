@@ -1,0 +1,63 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+)
+
+// Handler is a set of functions, one for each type of event. Those that are nil
+// are not called. See Event for what each is given.
+type Handler[T any] struct {
+	OnAdd    func(Event[T])
+	OnUpdate func(Event[T])
+	OnDelete func(Event[T])
+	OnSynced func(Event[T])
+}
+
+func (h Handler[T]) of(t EventType) func(Event[T]) {
+	switch t {
+	case Added:
+		return h.OnAdd
+	case Modified:
+		return h.OnUpdate
+	case Deleted:
+		return h.OnDelete
+	case Synced:
+		return h.OnSynced
+	}
+	return nil
+}
+
+// Handle calls h for each event of a subscription of its own, one after the
+// other on the caller's goroutine, with what Events promises. It returns the
+// cause of ctx's end, or nil when Run has returned and all is delivered.
+//
+// A panicking handler is caught, counted, and does not stop the loop: the event
+// counts as delivered and is not repeated.
+func (r *Reflector[T]) Handle(ctx context.Context, h Handler[T]) error {
+	return r.store.handle(ctx, h, r.log)
+}
+
+func (s *Store[T]) handle(ctx context.Context, h Handler[T], log *slog.Logger) error {
+	for ev := range s.events(ctx, mailboxLimit) {
+		if call := h.of(ev.Type); call != nil {
+			s.guard(ctx, call, ev, log)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// guard makes one call and catches its panic. The log names the object, never
+// its content.
+func (s *Store[T]) guard(ctx context.Context, call func(Event[T]), ev Event[T], log *slog.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.delivery.panics.Add(1)
+			log.ErrorContext(ctx, "event handler panicked", "event", ev.Type.String(), "key", ev.Key.String(),
+				"rv", ev.ResourceVersion, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	call(ev)
+}

@@ -1,0 +1,283 @@
+package reflector
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+)
+
+// mailboxLimit is the backlog up to which a subscriber gets every single
+// version. It is enough for the bursts of a node (some hundred pods times a few
+// status updates) and costs about 200 KB when full, besides the versions that
+// nobody else keeps.
+const mailboxLimit = 1024
+
+// mailbox is what one subscriber has not read yet. The store pushes and is never
+// held up; one consumer pops.
+//
+// Up to limit pending changes it is a plain queue: every version, in order.
+// When the consumer is further behind than that, the mailbox coalesces: the
+// pending changes of each object are merged into what the consumer has to know
+// (see merge), so that memory is bound by the number of objects: at most two
+// pending changes for each object that the consumer knows or that exists, and
+// one Synced. It is a plain queue again when the consumer has caught up.
+type mailbox[T any] struct {
+	limit int
+	since time.Time     // of the subscription
+	wake  chan struct{} // holds one token when there may be something to read
+
+	mu sync.Mutex
+	// initial is the part of the first snapshot that was not read. It comes
+	// before all changes and is not coalesced: pointers, not events.
+	initial []*entry[T]
+	queue   queue[T]
+	// last is the last pending change of each object while the mailbox
+	// coalesces, and nil while it does not.
+	last map[decode.Key]*letter[T]
+	// marker is the pending Synced while the mailbox coalesces.
+	marker    *letter[T]
+	coalesced uint64 // changes that the consumer will never see
+	synced    bool   // the consumer has read a Synced
+	ended     bool   // nothing will be pushed any more
+}
+
+func newMailbox[T any](limit int, initial []*entry[T], now time.Time) *mailbox[T] {
+	m := &mailbox[T]{limit: limit, initial: initial, since: now, wake: make(chan struct{}, 1)}
+	if len(initial) > 0 {
+		m.signal()
+	}
+	return m
+}
+
+// signal wakes the consumer; a token that is there already is enough.
+func (m *mailbox[T]) signal() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// push adds a change. It never blocks on the consumer.
+func (m *mailbox[T]) push(ev Event[T], now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.signal()
+	if m.last != nil {
+		m.merge(ev, now)
+		return
+	}
+	m.queue.push(ev, now)
+	if m.queue.len > m.limit {
+		m.coalesce()
+	}
+}
+
+// end says that nothing will be pushed any more.
+func (m *mailbox[T]) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	m.signal()
+}
+
+// next waits for the next event. ok is false when ctx has ended, or when the
+// reflector has stopped and the backlog is read.
+func (m *mailbox[T]) next(ctx context.Context) (ev Event[T], ok bool) {
+	for ctx.Err() == nil {
+		ev, ok, more := m.pop()
+		if ok || !more {
+			return ev, ok
+		}
+		select {
+		case <-m.wake:
+		case <-ctx.Done():
+		}
+	}
+	return ev, false
+}
+
+// pop returns what is pending; more is false when nothing will ever be.
+func (m *mailbox[T]) pop() (ev Event[T], ok, more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case len(m.initial) > 0:
+		e := m.initial[0]
+		m.initial[0] = nil // the consumer may take long; do not hold what it has
+		m.initial = m.initial[1:]
+		ev = Event[T]{Type: Added, Key: e.key, UID: e.uid, ResourceVersion: e.rv, Object: e.obj}
+	case m.queue.len > 0:
+		ev = m.popLetter()
+	default:
+		m.initial = nil
+		return ev, false, !m.ended
+	}
+	ev.Initial = !m.synced
+	m.synced = m.synced || ev.Type == Synced
+	return ev, true, true
+}
+
+func (m *mailbox[T]) popLetter() Event[T] {
+	l := m.queue.first
+	m.queue.remove(l)
+	if m.last != nil {
+		switch last := m.last[l.ev.Key]; {
+		case l == m.marker:
+			m.marker = nil
+		case last == l:
+			delete(m.last, l.ev.Key)
+		default:
+			last.before = nil
+		}
+		if m.queue.len == 0 {
+			m.last = nil // caught up
+		}
+	}
+	return l.ev
+}
+
+// coalesce turns the plain queue into a coalescing one.
+func (m *mailbox[T]) coalesce() {
+	l := m.queue.first
+	m.queue = queue[T]{}
+	m.last = make(map[decode.Key]*letter[T])
+	for ; l != nil; l = l.next {
+		m.merge(l.ev, l.at)
+	}
+}
+
+// merge adds ev to a mailbox that coalesces.
+func (m *mailbox[T]) merge(ev Event[T], now time.Time) {
+	if ev.Type == Synced {
+		// Only the last complete list is of interest, and its mark has to
+		// stay behind everything that the list brought.
+		if m.marker != nil {
+			m.queue.remove(m.marker)
+			m.coalesced++
+		}
+		m.marker = m.queue.push(ev, now)
+		return
+	}
+	last := m.last[ev.Key]
+	if last == nil {
+		m.last[ev.Key] = m.queue.push(ev, now)
+		return
+	}
+	merged, how := merge(last.ev, ev)
+	switch how {
+	case mergedBoth:
+		l := m.queue.push(ev, now)
+		l.before = last
+		m.last[ev.Key] = l
+	case mergedOne:
+		last.ev = merged
+		m.coalesced++
+	case mergedNone:
+		m.coalesced += 2
+		m.queue.remove(last)
+		if last.before != nil {
+			m.last[ev.Key] = last.before
+		} else {
+			delete(m.last, ev.Key)
+		}
+	}
+}
+
+// merging is what is left of two changes of one object.
+type merging uint8
+
+const (
+	mergedBoth merging = iota + 1 // both, as they are
+	mergedOne                     // one that says what the two said
+	mergedNone                    // nothing: the consumer need not know of it
+)
+
+// merge tells what a consumer that knows neither of two changes of one object,
+// b right after a, has to be told.
+//
+//	Added    Modified  Added, the new version
+//	Added    Deleted   nothing
+//	Modified Modified  Modified, the new version; Old is the first Old
+//	Modified Deleted   Deleted, the final state
+//	Deleted  Added     both: the consumer has to let go of the old object first
+//
+// A store produces no other pair; one that it should not is kept as it is.
+func merge[T any](a, b Event[T]) (Event[T], merging) {
+	switch {
+	case a.Type == Added && b.Type == Modified:
+		var none T
+		b.Type, b.Old = Added, none
+		return b, mergedOne
+	case a.Type == Added && b.Type == Deleted:
+		return Event[T]{}, mergedNone
+	case a.Type == Modified && b.Type == Modified:
+		b.Old = a.Old
+		return b, mergedOne
+	case a.Type == Modified && b.Type == Deleted:
+		return b, mergedOne
+	}
+	return Event[T]{}, mergedBoth
+}
+
+// mailboxStats is a mailbox at one moment.
+type mailboxStats struct {
+	depth     int           // events not read
+	age       time.Duration // of the oldest of them
+	coalesced uint64
+}
+
+func (m *mailbox[T]) stats(now time.Time) mailboxStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := mailboxStats{depth: len(m.initial) + m.queue.len, coalesced: m.coalesced}
+	switch {
+	case len(m.initial) > 0:
+		st.age = now.Sub(m.since)
+	case m.queue.len > 0:
+		st.age = now.Sub(m.queue.first.at)
+	}
+	return st
+}
+
+// letter is one pending event.
+type letter[T any] struct {
+	ev         Event[T]
+	at         time.Time  // when it was pushed; of merged ones the first
+	before     *letter[T] // of the same object, while the mailbox coalesces
+	prev, next *letter[T]
+}
+
+// queue is a list of letters. It is linked, so that one in the middle can go.
+type queue[T any] struct {
+	first, last *letter[T]
+	len         int
+}
+
+func (q *queue[T]) push(ev Event[T], at time.Time) *letter[T] {
+	l := &letter[T]{ev: ev, at: at, prev: q.last}
+	if q.last != nil {
+		q.last.next = l
+	} else {
+		q.first = l
+	}
+	q.last = l
+	q.len++
+	return l
+}
+
+func (q *queue[T]) remove(l *letter[T]) {
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		q.first = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	} else {
+		q.last = l.prev
+	}
+	l.prev, l.next = nil, nil
+	q.len--
+}

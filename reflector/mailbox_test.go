@@ -1,0 +1,253 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// event reads what describe writes: "MODIFIED a/u1@7<5", "DELETED a/u1@7?", "SYNCED@9".
+func event(text string) Event[*thing] {
+	if rv, ok := strings.CutPrefix(text, "SYNCED@"); ok {
+		return Event[*thing]{Type: Synced, ResourceVersion: rv}
+	}
+	word, object, _ := strings.Cut(text, " ")
+	object, unknown := strings.CutSuffix(object, "?")
+	object, old, modified := strings.Cut(object, "<")
+	o := newThing(object)
+	ev := Event[*thing]{Key: o.meta().Key(), UID: types.UID(o.uid), ResourceVersion: o.rv, Object: o, FinalStateUnknown: unknown}
+	for _, t := range []EventType{Added, Modified, Deleted} {
+		if t.String() == word {
+			ev.Type = t
+		}
+	}
+	if modified {
+		ev.Old = &thing{name: o.name, uid: o.uid, rv: old}
+	}
+	return ev
+}
+
+// TestCoalescing is the algebra of the mailbox: what a subscriber that is
+// behind gets of a sequence of changes.
+func TestCoalescing(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		in, want  []string
+		coalesced uint64
+	}{
+		{"Added Modified is Added(new)",
+			[]string{"ADDED a/u1@1", "MODIFIED a/u1@2<1"},
+			[]string{"ADDED a/u1@2"}, 1},
+		{"Modified Modified is Modified(new), Old the first",
+			[]string{"MODIFIED a/u1@2<1", "MODIFIED a/u1@3<2", "MODIFIED a/u1@4<3"},
+			[]string{"MODIFIED a/u1@4<1"}, 2},
+		{"Added Deleted is nothing",
+			[]string{"ADDED a/u1@1", "DELETED a/u1@2"},
+			nil, 2},
+		{"Added Modified Deleted is nothing",
+			[]string{"ADDED a/u1@1", "MODIFIED a/u1@2<1", "DELETED a/u1@3"},
+			nil, 3},
+		{"Modified Deleted is Deleted with the final state",
+			[]string{"MODIFIED a/u1@2<1", "DELETED a/u1@3"},
+			[]string{"DELETED a/u1@3"}, 1},
+		{"FinalStateUnknown stays",
+			[]string{"MODIFIED a/u1@2<1", "DELETED a/u1@2?"},
+			[]string{"DELETED a/u1@2?"}, 1},
+		{"Deleted Added with a new UID keeps both in order",
+			[]string{"DELETED a/u1@2", "ADDED a/u2@3"},
+			[]string{"DELETED a/u1@2", "ADDED a/u2@3"}, 0},
+		{"Modified Deleted Added Modified",
+			[]string{"MODIFIED a/u1@2<1", "DELETED a/u1@3", "ADDED a/u2@4", "MODIFIED a/u2@5<4"},
+			[]string{"DELETED a/u1@3", "ADDED a/u2@5"}, 2},
+		{"Deleted Added Deleted is the first Deleted",
+			[]string{"DELETED a/u1@2", "ADDED a/u2@3", "DELETED a/u2@4"},
+			[]string{"DELETED a/u1@2"}, 2},
+		{"and goes on from there",
+			[]string{"DELETED a/u1@2", "ADDED a/u2@3", "DELETED a/u2@4", "ADDED a/u3@5", "MODIFIED a/u3@6<5"},
+			[]string{"DELETED a/u1@2", "ADDED a/u3@6"}, 3},
+		{"Added Deleted Added",
+			[]string{"ADDED a/u1@1", "DELETED a/u1@2", "ADDED a/u2@3"},
+			[]string{"ADDED a/u2@3"}, 2},
+		{"objects do not mix, and stay where they first stood",
+			[]string{"MODIFIED a/u1@2<1", "ADDED b/u2@3", "MODIFIED a/u1@4<2", "ADDED c/u3@5", "DELETED b/u2@6"},
+			[]string{"MODIFIED a/u1@4<1", "ADDED c/u3@5"}, 3},
+		{"a Synced stays behind what came before it",
+			[]string{"ADDED a/u1@1", "SYNCED@9", "MODIFIED a/u1@10<1", "ADDED b/u2@11"},
+			[]string{"ADDED a/u1@10", "SYNCED@9", "ADDED b/u2@11"}, 1},
+		{"a later Synced takes the place of the one before",
+			[]string{"SYNCED@1", "ADDED a/u1@2", "SYNCED@3", "ADDED b/u2@4"},
+			[]string{"ADDED a/u1@2", "SYNCED@3", "ADDED b/u2@4"}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			// From the first change on, and at once when the limit is passed.
+			for _, limit := range []int{0, len(tc.in) - 1} {
+				m := newMailbox[*thing](limit, nil, time.Now())
+				for _, text := range tc.in {
+					m.push(event(text), time.Now())
+				}
+				st := m.stats(time.Now())
+				if st.depth != len(tc.want) || st.coalesced != tc.coalesced {
+					t.Errorf("limit %d: depth %d, coalesced %d; want %d, %d", limit, st.depth, st.coalesced, len(tc.want), tc.coalesced)
+				}
+				wantEvents(t, drain(m), tc.want...)
+			}
+			// Up to the limit there is no loss.
+			m := newMailbox[*thing](len(tc.in), nil, time.Now())
+			for _, text := range tc.in {
+				m.push(event(text), time.Now())
+			}
+			wantEvents(t, drain(m), tc.in...)
+		})
+	}
+}
+
+// What was delivered is not merged into.
+func TestCoalescingGoesOnBehindTheReader(t *testing.T) {
+	m := newMailbox[*thing](0, nil, time.Now())
+	push := func(texts ...string) {
+		for _, text := range texts {
+			m.push(event(text), time.Now())
+		}
+	}
+	pop := func(want string) {
+		t.Helper()
+		if ev, ok, _ := m.pop(); !ok || describe(ev) != want {
+			t.Errorf("got %s, want %s", describe(ev), want)
+		}
+	}
+	push("ADDED a/u1@1", "ADDED b/u2@2")
+	pop("ADDED a/u1@1")
+	push("MODIFIED a/u1@3<1", "DELETED a/u1@4") // its Added was delivered
+	pop("ADDED b/u2@2")
+	push("ADDED a/u3@5")
+	pop("DELETED a/u1@4")
+	push("DELETED a/u3@6", "ADDED a/u4@7", "SYNCED@8")
+	pop("ADDED a/u4@7")
+	push("SYNCED@9")
+	pop("SYNCED@9")
+	wantEvents(t, drain(m))
+	if m.last != nil {
+		t.Error("the mailbox still coalesces after the consumer has caught up")
+	}
+}
+
+func TestMailboxIsLossFreeAgainAfterCatchingUp(t *testing.T) {
+	m := newMailbox[*thing](2, nil, time.Now())
+	for rv := 2; rv < 10; rv++ {
+		m.push(event(fmt.Sprintf("MODIFIED a/u1@%d<%d", rv, rv-1)), time.Now())
+	}
+	wantEvents(t, drain(m), "MODIFIED a/u1@9<1")
+	m.push(event("MODIFIED a/u1@10<9"), time.Now())
+	m.push(event("MODIFIED a/u1@11<10"), time.Now())
+	wantEvents(t, drain(m), "MODIFIED a/u1@10<9", "MODIFIED a/u1@11<10")
+}
+
+// "Slow subscribers cost O(objects)": 10,000 changes of 30 objects, and as many
+// objects that come and go, for a consumer that does not read.
+func TestMailboxIsBounded(t *testing.T) {
+	const objects, limit = 30, 100
+	s := NewStore[*thing]()
+	for i := range objects {
+		upsertThing(s, fmt.Sprintf("a%d/u%d@1", i, i))
+	}
+	m := s.subscribe(limit)
+	drain(m)
+	peak := 0
+	rv := 1
+	for i := range 10_000 {
+		rv++
+		upsertThing(s, fmt.Sprintf("a%d/u%d@%d", i%objects, i%objects, rv))
+		upsertThing(s, fmt.Sprintf("short%d/s%d@%d", i, i, rv))
+		removeThing(s, fmt.Sprintf("short%d/s%d@%d", i, i, rv+1))
+		if i%100 == 0 {
+			s.beginReplace().abandon()
+			s.publishLocked(Event[*thing]{Type: Synced, ResourceVersion: fmt.Sprint(rv)})
+		}
+		peak = max(peak, m.stats(time.Now()).depth)
+	}
+	if want := limit + 1; peak > want {
+		t.Errorf("the backlog grew to %d events, want at most %d", peak, want)
+	}
+	if depth := m.stats(time.Now()).depth; depth > objects+1 {
+		t.Errorf("%d events are pending, want at most one for each of %d objects, and a Synced", depth, objects)
+	}
+	final := map[string]string{}
+	for {
+		ev, ok, _ := m.pop()
+		if !ok {
+			break
+		}
+		if ev.Type != Synced {
+			final[ev.Key.Name] = ev.Object.rv
+		}
+	}
+	for _, o := range s.All() {
+		if final[o.name] != o.rv {
+			t.Errorf("the last event of %s has version %s, the store %s", o.name, final[o.name], o.rv)
+		}
+	}
+}
+
+func TestMailboxStats(t *testing.T) {
+	at := time.Now()
+	m := newMailbox(0, []*entry[*thing]{{obj: newThing("z/u0@1")}}, at)
+	m.push(event("MODIFIED a/u1@2<1"), at.Add(2*time.Second))
+	m.push(event("MODIFIED a/u1@3<2"), at.Add(4*time.Second))
+	m.push(event("ADDED b/u1@4"), at.Add(5*time.Second))
+	for _, want := range []mailboxStats{
+		{depth: 3, age: 10 * time.Second, coalesced: 1},
+		{depth: 2, age: 8 * time.Second, coalesced: 1}, // of the first that was merged
+		{depth: 1, age: 5 * time.Second, coalesced: 1},
+		{depth: 0, age: 0, coalesced: 1},
+	} {
+		if got := m.stats(at.Add(10 * time.Second)); got != want {
+			t.Errorf("stats %+v, want %+v", got, want)
+		}
+		m.pop()
+	}
+}
+
+func TestNextWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox[*thing](10, nil, time.Now())
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan string, 10)
+		go func() {
+			for {
+				ev, ok := m.next(ctx)
+				if !ok {
+					got <- "end"
+					return
+				}
+				got <- describe(ev)
+			}
+		}()
+		wantNow := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			var have string
+			select {
+			case have = <-got:
+			default:
+			}
+			if have != want {
+				t.Errorf("the consumer got %q, want %q", have, want)
+			}
+		}
+		wantNow("")
+		m.push(event("ADDED a/u1@1"), time.Now())
+		wantNow("ADDED a/u1@1")
+		wantNow("")
+		m.push(event("MODIFIED a/u1@2<1"), time.Now())
+		m.push(event("MODIFIED a/u1@3<2"), time.Now())
+		wantNow("MODIFIED a/u1@2<1")
+		wantNow("MODIFIED a/u1@3<2")
+		cancel()
+		wantNow("end")
+	})
+}

@@ -1,0 +1,255 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+)
+
+// ErrAlreadyRun is what a second Run returns: a reflector is run once.
+var ErrAlreadyRun = errors.New("reflector: Run was called before; make a new Reflector")
+
+// ErrStopped is what WaitForSync returns when Run ended before the first snapshot.
+var ErrStopped = errors.New("reflector: stopped before the first snapshot")
+
+// Reflector keeps a Store equal to a collection on the server. See the package
+// comment for what it guarantees. Its methods are safe from any goroutine.
+type Reflector[T any] struct {
+	cfg      Config[T] // with defaults, never changed
+	log      *slog.Logger
+	resource schema.GroupVersionResource // zero when the ListerWatcher does not say
+	store    *Store[T]
+	seen     *observed
+	ran      atomic.Bool
+	synced   chan struct{} // closed at the first snapshot
+	done     chan struct{} // closed when Run returns
+
+	// Only Run's goroutine touches these.
+	session session
+	backoff backoff
+	kind    string // expected of objects; empty until it is known
+	denial  denial
+}
+
+// New returns a Reflector that has not started. An error tells every fault of c at once.
+func New[T any](c Config[T]) (*Reflector[T], error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	r := &Reflector[T]{
+		cfg:     c,
+		log:     c.Logger.With("reflector", c.Name, "resource", c.Resource),
+		store:   c.Store,
+		synced:  make(chan struct{}),
+		done:    make(chan struct{}),
+		backoff: backoff{min: c.Backoff.Min, max: c.Backoff.Max},
+		kind:    c.Kind,
+	}
+	r.resource, _ = resourceOf(c.ListerWatcher)
+	r.seen = newObserved(c.Name, c.Resource, r.sync("").name())
+	return r, nil
+}
+
+// Run lists and watches until ctx ends, and then returns nil: an end that the
+// caller asked for is not an error. There is no other end; whatever the server
+// does is retried. The only errors are ErrAlreadyRun, and that of a Store which
+// another reflector fills.
+//
+// "Everything stops within 100 ms of its context, from any point, leaks no
+// goroutine and no socket." Run needs no goroutine but the caller's. Transform
+// and Accept are called from it and are waited for.
+func (r *Reflector[T]) Run(ctx context.Context) error {
+	if r.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	if !r.store.claim() {
+		close(r.done)
+		return fmt.Errorf("reflector %s: its Store is filled by another reflector; give each its own", r.cfg.Name)
+	}
+	if r.cfg.Registry != nil {
+		r.cfg.Registry.add(r)
+		defer r.cfg.Registry.remove(r)
+	}
+	defer close(r.done)
+	defer r.store.end()
+
+	var s state = r.sync("")
+	r.enter(s)
+	for {
+		if _, end := s.(stopped); end {
+			return nil
+		}
+		s = r.transition(ctx, s, r.step(ctx, s))
+	}
+}
+
+// state is what the machine is doing: one of listing, watchListing, watching,
+// backingOff and stopped. Each carries only what is valid in it.
+type state interface {
+	name() State
+	// detail is a sentence for Status.Detail, or empty.
+	detail() string
+}
+
+// exit is how a state was left.
+type exit struct {
+	// why the attempt ended; empty when it did what it was for (a complete
+	// list), or when there was none (a wait that is over).
+	why  reason.Reason
+	err  error
+	next state
+	pace pace
+	hint time.Duration // the server's Retry-After
+}
+
+// step runs the state to its end.
+func (r *Reflector[T]) step(ctx context.Context, s state) exit {
+	switch s := s.(type) {
+	case listing:
+		return r.list(ctx, s)
+	case watchListing:
+		return r.watchList(ctx, s)
+	case watching[T]:
+		return r.watch(ctx, s)
+	case backingOff:
+		return r.wait(ctx, s)
+	}
+	return exit{next: stopped{}}
+}
+
+// transition leaves a state: it is the one place where a wait is put between
+// two states, and where the end of an attempt is counted, logged and published.
+func (r *Reflector[T]) transition(ctx context.Context, from state, e exit) state {
+	if ctx.Err() != nil {
+		if w, ok := e.next.(watching[T]); ok && w.open != nil {
+			r.close(w.open)
+		}
+		e = exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
+	}
+	now := time.Now()
+	attempt := r.backoff.steps + 1
+	delay := r.backoff.next(e.pace, e.hint)
+	next := e.next
+	if delay > 0 {
+		next = backingOff{until: now.Add(delay), delay: delay, then: e.next}
+	}
+	if e.why != "" {
+		r.seen.update(func(s *Status, c *Stats) {
+			c.Restarts[e.why]++
+			s.LastRestart = &Restart{Reason: e.why, At: now, Err: e.err}
+			if e.why == reason.EOF {
+				s.LastRestart.Err = nil
+			}
+			if s.LastRestart.Err != nil && e.why != reason.Stopped {
+				s.LastError = e.err
+			}
+		})
+	}
+	r.report(ctx, from, e, next, delay, attempt)
+	r.enter(next)
+	return next
+}
+
+// enter publishes the state.
+func (r *Reflector[T]) enter(s state) {
+	now := time.Now()
+	r.seen.update(func(st *Status, c *Stats) {
+		st.State, st.Since, st.Detail = s.name(), now, s.detail()
+		st.ResourceVersion = r.session.rv
+		st.NextAttempt, c.BackoffDelay = time.Time{}, 0
+		if b, ok := s.(backingOff); ok {
+			st.NextAttempt, c.BackoffDelay = b.until, b.delay
+		}
+	})
+}
+
+// sync returns the state that reads the collection anew: a watch-list where the
+// server has it, else a list. rv is the resourceVersion that it may not be
+// older than; empty asks for the newest there is.
+func (r *Reflector[T]) sync(rv string) state {
+	if r.cfg.InitialSync == InitialList || time.Now().Before(r.session.listOnly) {
+		return listing{rv: rv}
+	}
+	return watchListing{rv: rv}
+}
+
+// relist is the exit of a watch that cannot be resumed.
+func (r *Reflector[T]) relist(why reason.Reason, err error, rv string, p pace) exit {
+	return exit{why: why, err: err, next: r.sync(rv), pace: p}
+}
+
+// complete notes a snapshot that is in the store: the collection as it was at
+// rv, asked for at the time asked.
+func (r *Reflector[T]) complete(rv string, asked, fresh time.Time, res replaceResult) {
+	r.session.synced(rv)
+	r.seen.lists.observe(time.Since(asked))
+	r.seen.update(func(s *Status, _ *Stats) {
+		s.Synced, s.FreshAsOf, s.ResourceVersion = true, fresh, rv
+		s.ListedItems, s.RemainingItems = 0, 0
+	})
+	r.log.Info("synced", "rv", rv, "objects", r.store.Len(), "added", res.added, "modified", res.modified,
+		"deleted", res.deleted, "unchanged", res.unchanged)
+	select {
+	case <-r.synced:
+	default:
+		close(r.synced)
+	}
+}
+
+// WaitForSync waits for the first complete snapshot. When ctx ends before that,
+// the error joins ctx's with the last attempt's, so that errors.As finds the
+// *listwatch.Error that says why. When Run ends before that it is ErrStopped.
+func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
+	var err error
+	select {
+	case <-r.synced:
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-r.done:
+		err = ErrStopped
+	}
+	// Both may be ready; a snapshot that is there counts.
+	select {
+	case <-r.synced:
+		return nil
+	default:
+	}
+	if last := r.Status().LastError; last != nil {
+		return fmt.Errorf("%s not synced: %w; last attempt: %w", r.cfg.Name, err, last)
+	}
+	return fmt.Errorf("%s not synced: %w", r.cfg.Name, err)
+}
+
+// Store returns the store.
+func (r *Reflector[T]) Store() *Store[T] { return r.store }
+
+// Status returns a copy of what the reflector knows of itself.
+func (r *Reflector[T]) Status() Status {
+	s := r.seen.statusCopy()
+	s.Objects = r.store.Len()
+	return s
+}
+
+// Stats returns a copy of the reflector's counts.
+func (r *Reflector[T]) Stats() Stats {
+	c := r.seen.statsCopy()
+	d := r.store.deliveryStats()
+	c.Panics += d.panics
+	c.Subscribers, c.MailboxDepth, c.Coalesced = d.subscribers, d.depth, d.coalesced
+	c.MailboxAge, c.HandlerDuration = d.age, d.handler
+	if t := transferOf(r.cfg.ListerWatcher); t != nil {
+		c.WireBytes, c.DecodedBytes = t.WireBytes(), t.DecodedBytes()
+	}
+	return c
+}
+
+var _ Source = (*Reflector[any])(nil)

@@ -1,0 +1,138 @@
+package reflector
+
+import (
+	"time"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+)
+
+const (
+	// watchListTries: so many watch-lists may end without their mark before the
+	// collection is listed instead.
+	watchListTries = 3
+	// tooLargeTries: so many requests at one resourceVersion may be told that it
+	// is too large; a server that is behind catches up within a second.
+	tooLargeTries = 2
+	// stuckTries: so many watches in a row from one resourceVersion may end in
+	// bytes that make no sense, or be rejected, before a list goes around it.
+	stuckTries = 4
+	// silentLimit is how much silence is accepted before a list looks what is
+	// up, in points of session.silence: two watches that lived their time.
+	silentLimit = 4
+	// silentLimitMax bounds the doubling of it: with the default timeouts, one
+	// list in some hours.
+	silentLimitMax = 128
+	// replayTries: so many events in a row from before a watch's start, all of
+	// them known already, are a server that replays its history.
+	replayTries = 100
+)
+
+// session is what is known between two lists. Only Run's goroutine touches it.
+type session struct {
+	// rv is up to where the store is known, and where the next watch starts.
+	// Empty before the first list, or when the server does not name any.
+	rv string
+	// cycle is set from a complete list until a watch from it brings something.
+	// Within a cycle a resourceVersion was used already and got us nowhere: the
+	// second list of a cycle goes without one.
+	cycle bool
+	// refused is the last resourceVersion at which a watch was told that it
+	// expired. A list that answers with it is not accepted.
+	refused string
+	// tooLarge and stuck count watches or lists in a row that ended so.
+	tooLarge, stuck int
+	// silent is the silence so far, and patience how much is accepted now; see silence.
+	silent, patience int
+	// tries is how many watch-lists in a row ended without their mark.
+	tries int
+	// listOnly is until when watch-list is not tried, after the server proved
+	// not to have it.
+	listOnly time.Time
+	// resumed is when the last watch was opened without a wait.
+	resumed time.Time
+}
+
+// watchListRetry is how long a server without watch-list is listed before it is
+// asked again: API servers get upgraded.
+const watchListRetry = 30 * time.Minute
+
+// relistRV is the resourceVersion that the next list asks for. It is the last
+// one, so that the list may come from the server's watch cache but not from
+// before what is known, and the empty one (a read of the newest state) when
+// that resourceVersion got us nowhere already.
+func (s *session) relistRV() string {
+	if s.cycle {
+		return ""
+	}
+	return s.rv
+}
+
+// lags notes an answer that the resourceVersion is too large, and reports
+// whether the server may be asked for it once more.
+func (s *session) lags() bool {
+	s.tooLarge++
+	return s.tooLarge < tooLargeTries
+}
+
+// synced notes a complete list or watch-list at rv.
+func (s *session) synced(rv string) {
+	s.rv, s.cycle = rv, true
+	s.tooLarge, s.stuck, s.silent, s.tries = 0, 0, 0, 0
+}
+
+// progress notes that a watch brought an event or a bookmark.
+func (s *session) progress() {
+	s.cycle = false
+	s.tooLarge, s.stuck, s.silent = 0, 0, 0
+	s.patience = silentLimit
+}
+
+// advance moves rv to that of an event which was applied, or of a bookmark. It
+// never moves backwards. resourceVersions that are no numbers cannot be
+// compared; then the server's order counts.
+//
+// A session without a resourceVersion is advanced by bookmarks alone: the watch
+// began with the collection itself in no particular order, and an item's
+// resourceVersion says nothing about the others.
+func (s *session) advance(rv string, bookmark bool) {
+	if rv == "" || s.rv == "" && !bookmark {
+		return
+	}
+	if s.rv != "" && olderRV(rv, s.rv) {
+		return
+	}
+	s.rv = rv
+}
+
+// silence notes a watch that lived its time and brought nothing although
+// bookmarks were asked for, and reports whether it is time to list. due says
+// that a bookmark was due in that time; without, it weighs half.
+//
+// An API server before which the resourceVersion lies (etcd was restored)
+// answers such a watch with 200 and stays silent until its own history has
+// caught up, which may be never. Two in a row are looked into. A server that
+// simply sends no bookmarks looks the same, so each look that found nothing
+// doubles the silence that is accepted, until something comes.
+func (s *session) silence(due bool) bool {
+	s.silent++
+	if due {
+		s.silent++
+	}
+	limit := max(s.patience, silentLimit)
+	if s.silent < limit {
+		return false
+	}
+	s.patience = min(2*limit, silentLimitMax)
+	return true
+}
+
+// refusesWatchList reports whether an answer says that the server has no
+// sendInitialEvents, or that this user may not watch: codes that no repetition
+// of the same request changes.
+func refusesWatchList(why reason.Reason, code int) bool {
+	switch code {
+	case 400, 403, 405, 406, 415, 422, 501:
+		return true
+	}
+	return code == 0 && why == reason.Forbidden
+}

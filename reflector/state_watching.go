@@ -1,0 +1,183 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
+)
+
+// watching: changes are read and applied.
+//
+// "Any end of a watch (END, FIN, RST, 5xx, GOAWAY, idle) re-watches at the last
+// RV. Only 410/Expired, RV regression, replay or too-large RV lead to a list."
+//
+// Exits:
+//   - eof: watching again; at once where the watch brought something or lived a
+//     second, though not twice within a second;
+//   - short_watch: a clean end within a second that brought nothing: watching after a wait;
+//   - expired: a list not older than what is known; in a cycle that got nowhere, the newest;
+//   - rv_too_large: watching again after a moment; the second time the newest list;
+//   - rv_regressed: a bookmark lies before what is known: the newest list;
+//   - replay: events come from before the watch's start: the newest list;
+//   - idle, deadline, transport, server_error, too_many_requests, forbidden,
+//     unauthorized, rejected, decode: watching again after a wait;
+//   - stopped.
+//
+// Two exceptions keep it from being stuck for good, both bounded by the backoff:
+// watches that live their time in complete silence (see session.silence), and
+// several in a row that are rejected or bring no sense from one resourceVersion,
+// are followed by the newest list. So is every end where the server named no
+// resourceVersion, since there is nothing to resume at.
+type watching[T any] struct {
+	// open is the stream to go on reading; nil opens one at the session's resourceVersion.
+	open *attempt[T]
+	// after is why the last watch ended, empty after a list.
+	after reason.Reason
+}
+
+// bookmarkDue is when a watch without a bookmark is suspicious.
+const bookmarkDue = 75 * time.Second
+
+// shortWatch is the life below which a watch that brought nothing is no success.
+const shortWatch = time.Second
+
+func (watching[T]) name() State { return StateWatching }
+
+func (watching[T]) detail() string { return "" }
+
+func (r *Reflector[T]) watch(ctx context.Context, s watching[T]) exit {
+	a := s.open
+	if a == nil {
+		var err error
+		a, err = r.openWatch(ctx, metav1.ListOptions{ResourceVersion: r.session.rv})
+		if err != nil {
+			return r.watchEnded(ctx, nil, err)
+		}
+		if s.after != "" {
+			r.log.Info("reconnected", "rv", a.start, "reason", string(s.after))
+		}
+	}
+	defer r.close(a)
+	for {
+		limit := r.cfg.IdleTimeout
+		if limit == 0 {
+			limit = a.cadence.limit()
+		}
+		ev, err := a.next(ctx, limit)
+		if err == nil {
+			err = r.deal(a, ev)
+		}
+		if err != nil {
+			return r.watchEnded(ctx, a, err)
+		}
+	}
+}
+
+// deal applies one event, and only then moves the resourceVersion. An error ends the watch.
+func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
+	r.seen.event(ev.Type)
+	rv := ev.Object.Meta.ResourceVersion
+	bookmark := ev.Type == watch.Bookmark
+	switch {
+	case ev.Type == watch.Error:
+		return r.statusError(ev.Status)
+	case bookmark:
+		if olderRV(rv, r.session.rv) {
+			return &fault{reason.RVRegressed, fmt.Errorf("a bookmark has resourceVersion %q, which is older than %q", rv, r.session.rv)}
+		}
+		a.cadence.bookmark(a.opened, time.Now())
+	default:
+		switch r.apply(ev, a.start) {
+		case doubtful:
+			return &fault{reason.Replay, fmt.Errorf("%s of %s with resourceVersion %q on a watch from %q",
+				ev.Type, ev.Object.Meta.Key(), rv, a.start)}
+		case old:
+			if a.replays++; a.replays >= replayTries {
+				return &fault{reason.Replay, fmt.Errorf("%d events in a row from before the watch's start at %q", a.replays, a.start)}
+			}
+			return nil
+		case skipped:
+			a.note(time.Now())
+			return nil
+		case taken:
+			a.replays = 0
+		}
+	}
+	now := time.Now()
+	a.note(now)
+	r.session.advance(rv, bookmark)
+	r.session.progress()
+	r.seen.read(now, r.session.rv, bookmark)
+	return nil
+}
+
+// watchEnded decides how to go on; a is nil when the request was not answered with a stream.
+func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error) exit {
+	if ctx.Err() != nil {
+		return exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
+	}
+	s := &r.session
+	if a != nil && a.healthy(&r.backoff) {
+		r.backoff.reset()
+	}
+	why := reasonOf(err)
+	_, hint := answerOf(err)
+	again := exit{why: why, err: err, next: watching[T]{after: why}, pace: paceOf(why), hint: hint}
+	switch why {
+	case reason.Expired:
+		// On an open stream the server may have lost its place later on.
+		s.refused = s.rv
+		if a != nil {
+			s.refused = a.start
+		}
+		e := r.relist(why, err, s.relistRV(), spread)
+		e.hint = hint
+		return e
+	case reason.RVTooLarge:
+		if !s.lags() {
+			return r.relist(why, err, "", calm)
+		}
+		again.pace = lagging
+	case reason.RVRegressed, reason.Replay:
+		return r.relist(why, err, "", calm)
+	case reason.Rejected, reason.Decode:
+		if s.stuck++; s.stuck >= stuckTries {
+			s.stuck = 0
+			return r.relist(why, fmt.Errorf("%d watches in a row from resourceVersion %q: %w", stuckTries, s.rv, err), "", calm)
+		}
+	case reason.EOF, reason.Idle, reason.Deadline:
+		if a == nil {
+			break
+		}
+		lived := time.Since(a.opened)
+		// A server sends a bookmark a minute, and one shortly before the timeout.
+		due := lived >= a.timeout*4/5 || lived >= bookmarkDue
+		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due) {
+			return r.relist(why, fmt.Errorf("neither event nor bookmark on the last watches from resourceVersion %q, which may be from before a restore of the server",
+				s.rv), "", calm)
+		}
+		if why != reason.EOF {
+			break
+		}
+		if a.brought == 0 && lived < shortWatch {
+			again.why, again.next = reason.ShortWatch, watching[T]{after: reason.ShortWatch}
+			break
+		}
+		if now := time.Now(); now.Sub(s.resumed) >= shortWatch {
+			again.pace, s.resumed = atOnce, now
+		}
+	}
+	if s.rv == "" {
+		again.next = r.sync("")
+		if again.pace == atOnce {
+			again.pace = calm // a list is not as cheap as a watch
+		}
+	}
+	return again
+}

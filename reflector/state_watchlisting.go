@@ -1,0 +1,208 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nodewatch-go/nodewatch/listwatch"
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+)
+
+// watchListing: a watch with sendInitialEvents (KEP-3157) is being read: first
+// an ADDED for each object, then a bookmark with the mark
+// k8s.io/initial-events-end, then changes. "It ends only on a bookmark annotated
+// k8s.io/initial-events-end"; changes before it are applied as well.
+//
+// Exits:
+//   - "" (the mark came): watching, on the same stream;
+//   - watchlist_unsupported: the server refuses (400, 403, 405, 406, 415, 422,
+//     501): listing, at once. Remembered for half an hour;
+//   - watchlist_incomplete: the stream ended without the mark: watchListing
+//     after a wait. The third time in a row whatever ended it, or after 75 s
+//     without a further initial event: listing, at once. Remembered;
+//   - expired, rv_too_large, rv_regressed: as in listing;
+//   - every other reason: watchListing after a wait;
+//   - stopped.
+type watchListing struct {
+	// rv is what the collection may not be older than; empty asks for the newest state.
+	rv string
+}
+
+// markWait is how long the mark may take after the last initial event. Some
+// servers send it only with the bookmark of the minute.
+const markWait = 75 * time.Second
+
+func (watchListing) name() State { return StateWatchListing }
+
+func (watchListing) detail() string {
+	return "for the bookmark that ends the initial events (" + metav1.InitialEventsAnnotationKey + ")"
+}
+
+func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
+	yes := true
+	r.seen.listing()
+	a, err := r.openWatch(ctx, metav1.ListOptions{
+		ResourceVersion:      s.rv,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		SendInitialEvents:    &yes,
+	})
+	if err != nil {
+		r.seen.outcome(true, false)
+		return r.watchListFailed(ctx, s, err, reasonOf(err) == reason.Decode)
+	}
+	in := &initialEvents[T]{
+		intake: intake[T]{r: r, ctx: ctx, asked: s.rv, rep: r.store.beginReplace()},
+		until:  a.opened.Add(markWait),
+	}
+	rv, err := in.read(a)
+	r.seen.outcome(true, err == nil)
+	if err != nil {
+		in.rep.abandon()
+		r.close(a)
+		return r.watchListFailed(ctx, s, err, true)
+	}
+	now := time.Now()
+	res := in.commit(rv)
+	a.start = rv
+	a.note(now)
+	r.complete(rv, a.asked, now, res)
+	return exit{next: watching[T]{open: a}}
+}
+
+// initialEvents reads a watch-list up to its mark.
+type initialEvents[T any] struct {
+	intake[T]
+	until time.Time // when the mark is overdue
+	live  bool      // a change came: the initial events are over, only the mark is missing
+}
+
+// read returns the resourceVersion of the mark.
+func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
+	idle := in.r.cfg.IdleTimeout
+	if idle == 0 {
+		idle = idleUntilKnown
+	}
+	for {
+		left := time.Until(in.until)
+		if left <= 0 {
+			return "", errNoMark
+		}
+		ev, err := a.next(in.ctx, min(left, idle))
+		switch {
+		case err == nil:
+		case reasonOf(err) == reason.Idle && !time.Now().Before(in.until):
+			return "", errNoMark
+		default:
+			return "", err
+		}
+		in.r.seen.event(ev.Type)
+		switch ev.Type {
+		case watch.Error:
+			return "", in.r.statusError(ev.Status)
+		case watch.Bookmark:
+			// One without the mark is of no use yet: what lies before it is
+			// not all there.
+			if m := ev.Object.Meta; m.InitialEventsEnd {
+				return m.ResourceVersion, in.r.tooOld(in.asked, m.ResourceVersion)
+			}
+		default:
+			in.event(ev)
+		}
+	}
+}
+
+// errNoMark: the mark did not come in time.
+var errNoMark = &fault{reason.WatchListIncomplete,
+	fmt.Errorf("no %s within %v after the last initial event", metav1.InitialEventsAnnotationKey, markWait)}
+
+func (in *initialEvents[T]) event(ev *streamwatcher.Event[T]) {
+	m := ev.Object.Meta
+	switch ev.Type {
+	case watch.Added:
+		if !in.live && !in.rep.has(m.Key()) {
+			in.until = time.Now().Add(markWait)
+		}
+		in.take(&ev.Object)
+	case watch.Modified:
+		in.live = true
+		in.take(&ev.Object)
+	case watch.Deleted:
+		in.live = true
+		if m.Name != "" && in.r.belongs(&m) {
+			in.r.deleted(&ev.Object)
+			in.rep.unsee(m.Key())
+		}
+	}
+}
+
+// watchListFailed decides how to go on. try says that the attempt counts as one
+// that ended without its mark.
+func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err error, try bool) exit {
+	if ctx.Err() != nil {
+		return exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
+	}
+	why := reasonOf(err)
+	code, hint := answerOf(err)
+	if refusesWatchList(why, code) {
+		return r.fallBack(reason.WatchListUnsupported, err, s)
+	}
+	e := exit{why: why, err: err, next: s, pace: paceOf(why), hint: hint}
+	switch {
+	case s.rv == "" && why == reason.Expired:
+		e.pace = calm
+	case s.rv != "" && why == reason.RVTooLarge && r.session.lags():
+		e.pace = lagging
+		return e
+	case s.rv != "" && (why == reason.RVTooLarge || why == reason.Expired || why == reason.RVRegressed):
+		e.next, e.pace, e.hint = watchListing{}, atOnce, 0
+		return e
+	}
+	if why == reason.EOF {
+		e.why, e.pace = reason.WatchListIncomplete, calm
+	}
+	if try {
+		r.session.tries++
+	}
+	if errors.Is(err, errNoMark) || r.session.tries >= watchListTries {
+		return r.fallBack(reason.WatchListIncomplete, err, s)
+	}
+	return e
+}
+
+// fallBack lists instead, and remembers it: "the decision is remembered per
+// resource and retried later". A reflector has one resource.
+func (r *Reflector[T]) fallBack(why reason.Reason, err error, s watchListing) exit {
+	r.session.tries = 0
+	r.session.listOnly = time.Now().Add(watchListRetry)
+	return exit{why: why, err: err, next: listing{rv: s.rv}}
+}
+
+// statusError is what an ERROR event says.
+func (r *Reflector[T]) statusError(s *metav1.Status) error {
+	e := listwatch.FromStatus(s)
+	e.Resource = r.resource
+	return e
+}
+
+// has reports whether the list brought k already, as far as the store can tell.
+func (r *replacement[T]) has(k decode.Key) bool {
+	e, ok := r.s.objects.get(k)
+	return ok && e.seen == r.s.epoch
+}
+
+// unsee takes back that the list brought k: it was deleted before the list was
+// complete. Where the store did not take the delete because it knows a newer
+// version, that is of a history which the server does not have any more.
+func (r *replacement[T]) unsee(k decode.Key) {
+	r.forget(k)
+	if e, ok := r.s.objects.get(k); ok {
+		e.seen = 0
+	}
+}

@@ -1,0 +1,55 @@
+package reflector
+
+import (
+	"time"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+)
+
+// Stats are the counts of one reflector since it was made: a copy, taken at
+// one moment. Counters never go back.
+type Stats struct {
+	// Lists is how many LIST requests ended, by outcome ("success" or "error");
+	// a paged list counts once a page. WatchLists the same for watch-lists.
+	Lists, WatchLists map[string]uint64
+	// ListItems is how many items lists and watch-lists brought.
+	ListItems uint64
+	// ListSkips is how many of them were in the store already, same UID and
+	// resourceVersion, and were neither decoded nor touched.
+	ListSkips uint64
+	// Watches is how many WATCH requests, those of watch-lists included, were
+	// answered with a stream.
+	Watches uint64
+	// Events is how many watch events came, by type as the server wrote it;
+	// what is not a known type is counted under "UNKNOWN".
+	Events map[string]uint64
+	// Restarts is how many attempts ended, by reason.
+	Restarts map[reason.Reason]uint64
+	// DecodeErrors is how many objects did not decode, or were failed by Transform.
+	DecodeErrors uint64
+	// Ignored is how many events and items were not applied, by cause: "duplicate",
+	// "stale", "foreign" (another kind, no name), "filtered" (refused by Accept).
+	Ignored map[string]uint64
+	// Regressions is how often the server went back in time.
+	Regressions uint64
+	// Panics is how many panics of transforms and handlers were caught.
+	Panics uint64
+	// WireBytes and DecodedBytes are response bodies before and after decompression.
+	WireBytes, DecodedBytes uint64
+	// LastByte and LastBookmark are zero until the first.
+	LastByte, LastBookmark time.Time
+	// BackoffDelay is the wait under way, 0 when not backing off.
+	BackoffDelay time.Duration
+	// BackoffTotal is the time spent waiting between attempts.
+	BackoffTotal time.Duration
+	// ListDuration is from request to the last item, WatchDuration from request
+	// to the end, HandlerDuration the time a consumer took for one event.
+	ListDuration, WatchDuration, HandlerDuration Histogram
+	// Subscribers and MailboxDepth: how many there are, and the longest backlog of undelivered events among them.
+	Subscribers, MailboxDepth int
+	// MailboxAge is how long the oldest undelivered event has been waiting; 0 without one.
+	MailboxAge time.Duration
+	// Coalesced is how many events were merged into a later one because a
+	// subscriber was behind.
+	Coalesced uint64
+}

@@ -1,0 +1,71 @@
+package reflector
+
+import (
+	"time"
+
+	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+)
+
+// State of the machine.
+type State string
+
+// The states. A reflector that was not started yet shows the one it will start in.
+const (
+	StateListing      State = "Listing"
+	StateWatchListing State = "WatchListing"
+	StateWatching     State = "Watching"
+	StateBackingOff   State = "BackingOff"
+	StateStopped      State = "Stopped"
+)
+
+// Status is a snapshot of a reflector: a copy that nobody changes.
+type Status struct {
+	Name, Resource string
+	State          State
+	// Since is when State was entered.
+	Since time.Time
+	// Detail is a sentence on what State waits for, where that is not plain
+	// from its name; else empty.
+	Detail string
+	// Synced: the first complete snapshot is in the store. It never goes back.
+	Synced bool
+	// ResourceVersion is where the next watch would start.
+	ResourceVersion string
+	// FreshAsOf is the time up to which the store is known to be current: the
+	// start of the request of the last complete list, or when the last event or
+	// bookmark of a watch was read. Readiness can be bound to its age. Zero
+	// before the first sync.
+	FreshAsOf time.Time
+	// Objects is how many there are in the store.
+	Objects int
+	// LastRestart is how the last attempt ended; nil before the first end.
+	LastRestart *Restart
+	// LastError is the last error of an attempt, also when attempts since then
+	// went well; nil if there was none. A clean end is not an error.
+	LastError error
+	// NextAttempt is when BackingOff ends; zero in other states.
+	NextAttempt time.Time
+	// ListedItems is how many items the list or watch-list under way brought.
+	ListedItems int64
+	// RemainingItems is how many more the server estimates; 0 when it does not say.
+	RemainingItems int64
+	// Quarantined are the objects that do not decode, by key.
+	Quarantined []Quarantined
+}
+
+// Restart is the end of an attempt.
+type Restart struct {
+	Reason reason.Reason
+	At     time.Time
+	Err    error // nil for a clean end
+}
+
+// Quarantined is an object that does not decode, or whose transform failed. An
+// older version of it that is in the store stays there.
+type Quarantined struct {
+	Key             decode.Key
+	ResourceVersion string
+	Since           time.Time
+	Err             error
+}
