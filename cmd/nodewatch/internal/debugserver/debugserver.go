@@ -1,0 +1,207 @@
+// Package debugserver is the HTTP side of --metrics-addr: metrics, health,
+// readiness and the state of the reflectors.
+//
+// It serves what the reflectors say of themselves and no configuration, so
+// there is no token, header or URL on any of its pages.
+package debugserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/nodewatch-go/nodewatch/reflector"
+	"github.com/nodewatch-go/nodewatch/reflector/metrics"
+)
+
+// Config says what to serve and where.
+type Config struct {
+	// Addr is HOST:PORT.
+	Addr string
+	// Registry holds the reflectors that are shown.
+	Registry *reflector.Registry
+	// Expected is how many reflectors must be synced before the process is ready.
+	Expected int
+	// MaxAge is how old the knowledge of a ready process may be; a request
+	// may ask for less or more with ?max-age=DURATION.
+	MaxAge time.Duration
+	Logger *slog.Logger
+}
+
+// Server is a listening server.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	done     chan struct{}
+}
+
+// Start listens and serves until Close. A port that is taken is an error here.
+func Start(c Config) (*Server, error) {
+	handler, err := Handler(c)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	s := &Server{
+		listener: listener,
+		done:     make(chan struct{}),
+		http: &http.Server{
+			Handler: handler,
+			// A page is small and made at once: whoever is slower than this
+			// holds a connection for its own sake.
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second,
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+		},
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.Logger.Error("the metrics server stopped", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Addr is where the server listens: with port 0 the one that was chosen.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close ends the server and its connections.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.done
+	return err
+}
+
+// Handler returns the pages.
+func Handler(c Config) (http.Handler, error) {
+	reg := prometheus.NewRegistry()
+	if err := errors.Join(
+		metrics.Register(reg, c.Registry),
+		reg.Register(collectors.NewGoCollector()),
+		reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		maxAge := c.MaxAge
+		if asked := r.URL.Query().Get("max-age"); asked != "" {
+			d, err := time.ParseDuration(asked)
+			if err != nil || d <= 0 {
+				plain(w, http.StatusBadRequest, "max-age must be a positive duration, as in 30s")
+				return
+			}
+			maxAge = d
+		}
+		if why := notReady(c.Registry.Sources(), c.Expected, maxAge, time.Now()); why != "" {
+			plain(w, http.StatusServiceUnavailable, why)
+			return
+		}
+		plain(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /debug/reflectors", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(views(c.Registry.Sources())) // the reader went away
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		plain(w, http.StatusOK, "nodewatch\n\n/metrics\n/healthz\n/readyz?max-age=30s\n/debug/reflectors")
+	})
+	return mux, nil
+}
+
+func plain(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = fmt.Fprintln(w, text) // the reader went away
+}
+
+// notReady returns why the reflectors cannot be relied on, "" when they can.
+func notReady(sources []reflector.Source, expected int, maxAge time.Duration, now time.Time) string {
+	if len(sources) < expected {
+		return fmt.Sprintf("%d of %d reflectors run", len(sources), expected)
+	}
+	for _, source := range sources {
+		s := source.Status()
+		switch age := now.Sub(s.FreshAsOf); {
+		case !s.Synced:
+			return fmt.Sprintf("%s: no complete snapshot yet (%s)%s", s.Name, s.State, because(s.LastRestart))
+		case age > maxAge:
+			return fmt.Sprintf("%s: known current only up to %s ago, the limit is %s (%s)%s",
+				s.Name, age.Round(time.Second), maxAge, s.State, because(s.LastRestart))
+		}
+	}
+	return ""
+}
+
+func because(r *reflector.Restart) string {
+	if r == nil || r.Err == nil {
+		return ""
+	}
+	return ": " + r.Err.Error()
+}
+
+// view is one reflector as /debug/reflectors shows it: the errors as texts.
+type view struct {
+	Status      reflector.Status
+	LastRestart *restartView      `json:",omitempty"`
+	Quarantined []quarantinedView `json:",omitempty"`
+	Stats       reflector.Stats
+}
+
+type restartView struct {
+	Reason string
+	At     time.Time
+	Error  string `json:",omitempty"`
+}
+
+type quarantinedView struct {
+	Key             string
+	ResourceVersion string
+	Since           time.Time
+	Error           string
+}
+
+func views(sources []reflector.Source) []view {
+	all := make([]view, 0, len(sources))
+	for _, source := range sources {
+		v := view{Status: source.Status(), Stats: source.Stats()}
+		if r := v.Status.LastRestart; r != nil {
+			v.LastRestart = &restartView{Reason: string(r.Reason), At: r.At, Error: text(r.Err)}
+		}
+		for _, q := range v.Status.Quarantined {
+			v.Quarantined = append(v.Quarantined, quarantinedView{
+				Key: q.Key.String(), ResourceVersion: q.ResourceVersion, Since: q.Since, Error: text(q.Err),
+			})
+		}
+		v.Status.LastRestart, v.Status.Quarantined = nil, nil
+		all = append(all, v)
+	}
+	return all
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
