@@ -1,0 +1,62 @@
+package specimen
+
+import (
+	"bytes"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	restwatch "k8s.io/client-go/rest/watch"
+)
+
+// The media types in which specimens are encoded.
+const (
+	JSON     = runtime.ContentTypeJSON
+	Protobuf = runtime.ContentTypeProtobuf
+)
+
+// Serializer returns apimachinery's serializers for a media type. It panics
+// for one that the built-in types do not have.
+func Serializer(mediaType string) runtime.SerializerInfo {
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
+	if !ok || info.StreamSerializer == nil {
+		panic(fmt.Sprintf("specimen: no stream serializer for %q", mediaType))
+	}
+	return info
+}
+
+// Events returns each pod as a MODIFIED watch event, framed as an API server frames it.
+func Events(mediaType string, pods []*corev1.Pod) ([][]byte, error) {
+	info := Serializer(mediaType)
+	var frame bytes.Buffer
+	enc := restwatch.NewEncoder(
+		streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&frame), info.StreamSerializer.Serializer),
+		scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
+	)
+	out := make([][]byte, 0, len(pods))
+	for _, p := range pods {
+		frame.Reset()
+		if err := enc.Encode(&watch.Event{Type: watch.Modified, Object: p}); err != nil {
+			return nil, fmt.Errorf("specimen: encoding %s as %s: %w", p.Name, mediaType, err)
+		}
+		out = append(out, bytes.Clone(frame.Bytes()))
+	}
+	return out, nil
+}
+
+// List returns the body of a LIST that answers with the pods.
+func List(mediaType string, pods []*corev1.Pod, resourceVersion string) ([]byte, error) {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}}
+	for _, p := range pods {
+		list.Items = append(list.Items, *p)
+	}
+	body, err := runtime.Encode(scheme.Codecs.EncoderForVersion(Serializer(mediaType).Serializer, corev1.SchemeGroupVersion), list)
+	if err != nil {
+		return nil, fmt.Errorf("specimen: encoding a list as %s: %w", mediaType, err)
+	}
+	return body, nil
+}
