@@ -1,0 +1,58 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Linters are pinned in a module of their own, so that users of the library do
+# not inherit what they require.
+TOOL := go tool -modfile=tools/go.mod
+
+FUZZTIME ?= 60s
+BENCHTIME ?= 1s
+BENCHCOUNT ?= 6
+
+.PHONY: help build test race e2e bench fuzz lint
+
+help: ## list the targets
+	@sed -nE 's/^([a-z0-9]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+build: ## build the command line into bin/
+	go build -o bin/nodewatch ./cmd/nodewatch
+
+test: ## run the tests
+	go test ./...
+
+race: ## run the tests under the race detector
+	go test -race ./...
+
+e2e: ## run the suites against a real kube-apiserver and etcd (builds them first)
+	cd test/e2e && go test -timeout 30m ./...
+
+bench: ## measure against client-go and write bench/RESULTS.md (a few minutes)
+	mkdir -p bin
+	go test -c -o bin/bench.test ./bench
+	cd bench && for i in $$(seq $(BENCHCOUNT)); do \
+		../bin/bench.test -test.run '^$$' -test.bench . -test.benchtime $(BENCHTIME); \
+	done | tee ../bin/bench.txt
+	go run ./bench/report < bin/bench.txt > bin/RESULTS.md
+	mv bin/RESULTS.md bench/RESULTS.md
+
+fuzz: ## run every fuzz target for FUZZTIME (60s)
+	for pkg in $$(go list ./...); do \
+		list=$$(go test -list '^Fuzz' $$pkg); \
+		for target in $$(grep '^Fuzz' <<<"$$list" || true); do \
+			echo "== $$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+lint: ## gofmt, go vet, golangci-lint (with staticcheck), and promtool where it is installed
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not gofmt-ed:" $$bad; exit 1; fi
+	go vet ./...
+	$(TOOL) golangci-lint run ./...
+	@if command -v promtool >/dev/null; then \
+		promtool check rules docs/alerts/nodewatch.rules.yml; \
+		promtool test rules docs/alerts/nodewatch.test.yml; \
+		promtool check metrics < reflector/metrics/testdata/full.prom; \
+	else \
+		echo "promtool is not installed: the alert rules were not checked"; \
+	fi
