@@ -10,10 +10,10 @@ FUZZTIME ?= 60s
 BENCHTIME ?= 1s
 BENCHCOUNT ?= 6
 
-.PHONY: help build test race e2e bench fuzz lint
+.PHONY: help build test race e2e bench bench-herd fuzz lint
 
 help: ## list the targets
-	@sed -nE 's/^([a-z0-9]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 build: ## build the command line into bin/
 	go build -o bin/nodewatch ./cmd/nodewatch
@@ -35,6 +35,9 @@ bench: ## measure against client-go and write bench/RESULTS.md (a few minutes)
 	done | tee ../bin/bench.txt
 	go run ./bench/report < bin/bench.txt > bin/RESULTS.md
 	mv bin/RESULTS.md bench/RESULTS.md
+
+bench-herd: ## put 2,000 clients through outages in virtual time and write bench/herd/RESULTS.md (minutes)
+	cd bench/herd && go test -count=1 -timeout 30m . -args -clients 2000 -pods 30 -results .
 
 fuzz: ## run every fuzz target for FUZZTIME (60s)
 	for pkg in $$(go list ./...); do \

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,7 +144,7 @@ func (c Config) validate(encodings []decode.Encoding) error {
 		{"Resource.Group", c.Resource.Group}, {"Resource.Version", c.Resource.Version},
 		{"Resource.Resource", c.Resource.Resource}, {"Namespace", c.Namespace},
 	} {
-		if problems := path.IsValidPathSegmentName(segment.value); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(segment.value); len(problems) > 0 {
 			bad("%s %q cannot be a part of a URL path: %s", segment.field, segment.value, strings.Join(problems, ", "))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,13 +34,14 @@ type attempt[T any] struct {
 	brought int       // events and bookmarks that were dealt with
 	last    time.Time // when the last one of them was
 	replays int       // events in a row from before start
+	gone    graves    // what the stream deleted
 	cadence cadence
 }
 
 // openWatch makes one WATCH request. opts comes with its resourceVersion and
 // the like; the timeout and the wish for bookmarks are set here.
 func (r *Reflector[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (*attempt[T], error) {
-	timeout := r.cfg.WatchTimeout + rand.N(r.cfg.WatchTimeout)
+	timeout := r.cfg.WatchTimeout + randN(r.cfg.Rand, r.cfg.WatchTimeout)
 	seconds := max(int64(timeout/time.Second), 1)
 	timeout = time.Duration(seconds) * time.Second
 	opts.TimeoutSeconds, opts.AllowWatchBookmarks = &seconds, true

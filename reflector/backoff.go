@@ -1,23 +1,30 @@
 package reflector
 
 import (
+	"errors"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
-// pace says how soon the next attempt may come.
+// pace says how soon the next attempt may come. docs/herd.md has the
+// arithmetic behind the waits, and what 2,000 clients make of them.
 type pace uint8
 
 const (
 	// atOnce: no wait. Only for what cannot repeat itself without a wait in between.
 	atOnce pace = iota
-	// spread: the server is down (no answer at all), or it forgot its history,
-	// as it does when it restarts. Every client notices in the same instant, so
-	// the wait is uniform over (0, b]: full jitter, which spreads the arrivals
+	// spread: the connection broke, or the server forgot its history, as it
+	// does when it restarts. Every client notices in the same instant, so the
+	// wait is uniform over (0, b]: full jitter, which spreads the arrivals
 	// evenly and lets a few clients back soon.
 	spread
+	// down: nobody listens, so the attempt cost the server nothing. It is asked
+	// again within downProbe for as long as that lasts: the moment it is back
+	// is the moment to be there.
+	down
 	// calm: the server answers but is sick (429, 5xx, silence). It is busy with
 	// the work it has, so nobody comes back early: uniform over [b/2, b].
 	calm
@@ -31,6 +38,16 @@ const (
 )
 
 const (
+	// downProbe is the longest wait for a server that is down, whatever its
+	// outage lasted (Backoff.Max, where that is less). So it is how stale a
+	// client may be when the server is back, and its inverse is the part of all
+	// clients that arrive in each second then.
+	downProbe = 4 * time.Second
+	// downJitter: waits of downProbe are shorter by up to this part of it.
+	// Arrivals at a server that is back are spread as evenly as can be when the
+	// waits hardly differ: full jitter would let twice as many come in the
+	// first second, for the same longest wait.
+	downJitter = 8
 	// maxRetryAfter caps what a server may ask for, so that a typo of it (99999)
 	// does not take a client out for a day.
 	maxRetryAfter = time.Minute
@@ -41,10 +58,16 @@ const (
 	deniedFactor = 4
 )
 
-// paceOf is how to go on after why where nothing more is known.
-func paceOf(why reason.Reason) pace {
+// paceOf is how to go on after an attempt that ended with why and err, where
+// nothing more is known.
+func paceOf(why reason.Reason, err error) pace {
 	switch why {
-	case reason.Transport, reason.Expired:
+	case reason.Transport:
+		if unreached(err) {
+			return down
+		}
+		return spread
+	case reason.Expired:
 		return spread
 	case reason.Forbidden, reason.Unauthorized:
 		return denied
@@ -52,12 +75,34 @@ func paceOf(why reason.Reason) pace {
 	return calm
 }
 
+// unreached reports whether err says that no connection came about: refused,
+// no route, network down. A connection that is not answered at all (a timeout)
+// does not count, since an overloaded server drops its first packets too; nor
+// does a name that does not resolve, since the name server was asked.
+func unreached(err error) bool {
+	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
+		if op.Op != "dial" {
+			continue // "proxyconnect" holds the dial of the proxy
+		}
+		dns := (*net.DNSError)(nil)
+		return !op.Timeout() && !errors.As(op.Err, &dns)
+	}
+	return false
+}
+
 // backoff is the one exponential backoff of a reflector. It grows with each
-// wait and is reset by a healthy watch only (see session.healthy), never by one
+// wait and is reset by a healthy watch only (see attempt.healthy), never by one
 // good LIST: a server that lists and refuses to watch would be listed for ever.
+//
+// Waits for a server that is down grow to downProbe only, and take the scale no
+// further than that: of a server that was not reached nobody knows that it is
+// sick. When it comes back sick, the scale goes on from there.
 type backoff struct {
 	min, max time.Duration
-	steps    int // waits since the last healthy period
+	rand     *rand.Rand // nil is the runtime's
+	waits    int        // since the last healthy period
+	steps    int        // how often the scale was doubled since then
+	placed   bool       // the last wait was one for a server that is down, over all of downProbe
 }
 
 // next returns the wait before the next attempt, which is 0 for atOnce only.
@@ -65,31 +110,58 @@ type backoff struct {
 // never shorter than the hint, up to maxRetryAfter, and longer by up to half of
 // it, because the server told the same number to everybody.
 func (b *backoff) next(p pace, hint time.Duration) time.Duration {
+	limit := grown(b.min, b.max, b.steps)
 	var wait time.Duration
 	switch p {
 	case atOnce:
 		return 0
+	case down:
+		b.waits++
+		return b.probe(limit)
 	case spread:
-		wait = uniform(0, grown(b.min, b.max, b.steps))
+		wait = b.uniform(0, limit)
 	case calm:
-		limit := grown(b.min, b.max, b.steps)
-		wait = uniform(limit/2, limit)
+		wait = b.uniform(limit/2, limit)
 	case denied:
-		limit := grown(max(b.max/deniedFactor, b.min), b.max*deniedFactor, b.steps)
-		wait = uniform(limit/2, limit)
+		limit = grown(max(b.max/deniedFactor, b.min), b.max*deniedFactor, b.steps)
+		wait = b.uniform(limit/2, limit)
 	case lagging:
-		limit := min(grown(b.min, b.max, b.steps), maxLag)
-		wait = uniform(limit/2, limit)
+		limit = min(limit, maxLag)
+		wait = b.uniform(limit/2, limit)
 		hint = min(hint, maxLag)
 	}
+	b.waits++
 	b.steps++
+	b.placed = false
 	if hint = min(hint, maxRetryAfter); hint > 0 {
-		wait = max(wait, uniform(hint, hint+hint/2))
+		wait = max(wait, b.uniform(hint, hint+hint/2))
 	}
 	return wait
 }
 
-func (b *backoff) reset() { b.steps = 0 }
+// probe is the wait for a server that is down. The first of an outage is as
+// short as any, for the server that is back in a moment. The second gives each
+// client a place of its own in a round of downProbe, and the later ones keep it
+// there: at whatever moment the server is back, the next round of all clients
+// is spread evenly over downProbe.
+func (b *backoff) probe(limit time.Duration) time.Duration {
+	round := max(min(downProbe, b.max), b.min)
+	first := b.steps == 0
+	if limit < round {
+		b.steps++
+	}
+	jitter := round / downJitter
+	switch {
+	case first && limit < round:
+		return b.uniform(0, limit)
+	case !b.placed:
+		b.placed = true
+		return b.uniform(0, round-jitter/2) // as long as the later ones on average, so that rounds meet
+	}
+	return b.uniform(round-jitter, round)
+}
+
+func (b *backoff) reset() { b.waits, b.steps, b.placed = 0, 0, false }
 
 // grown is from doubled steps times, at most limit.
 func grown(from, limit time.Duration, steps int) time.Duration {
@@ -103,9 +175,17 @@ func grown(from, limit time.Duration, steps int) time.Duration {
 }
 
 // uniform returns a time in (low, high].
-func uniform(low, high time.Duration) time.Duration {
+func (b *backoff) uniform(low, high time.Duration) time.Duration {
 	if high <= low {
 		return high
 	}
-	return low + 1 + rand.N(high-low)
+	return low + 1 + randN(b.rand, high-low)
+}
+
+// randN returns a time in [0, n), from the runtime's source where r is nil.
+func randN(r *rand.Rand, n time.Duration) time.Duration {
+	if r == nil {
+		return rand.N(n)
+	}
+	return time.Duration(r.Int64N(int64(n)))
 }

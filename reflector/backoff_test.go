@@ -1,9 +1,18 @@
 package reflector
 
 import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
@@ -29,6 +38,7 @@ func TestBackoffPaces(t *testing.T) {
 	const ms = time.Millisecond
 	def := backoff{min: defaultBackoffMin, max: defaultBackoffMax}
 	at := func(steps int) backoff { b := def; b.steps = steps; return b }
+	placed := func(b backoff) backoff { b.placed = true; return b }
 	for _, c := range []struct {
 		b               backoff
 		p               pace
@@ -40,6 +50,16 @@ func TestBackoffPaces(t *testing.T) {
 		{at(5), spread, 0, 1, 25600 * ms},
 		{at(6), spread, 0, 1, 30 * time.Second},
 		{at(1000), spread, 0, 1, 30 * time.Second},
+		// Nobody listens: soon at first, then a place in a round of 4 s, then once in each round, for ever.
+		{at(0), down, 0, 1, 800 * ms},
+		{at(1), down, 0, 1, 3750 * ms},
+		{at(1000), down, 0, 1, 3750 * ms},
+		{placed(at(2)), down, 0, 3500*ms + 1, 4 * time.Second},
+		{placed(at(1000)), down, 0, 3500*ms + 1, 4 * time.Second},
+		// The limits that were set hold for that round as well.
+		{backoff{min: 10 * ms, max: 800 * ms, steps: 9}, down, 0, 1, 750 * ms},
+		{placed(backoff{min: 10 * ms, max: 800 * ms, steps: 9}), down, 0, 700*ms + 1, 800 * ms},
+		{placed(backoff{min: 8 * time.Second, max: time.Minute}), down, 0, 7*time.Second + 1, 8 * time.Second},
 		// … and the upper half where it answers, but is sick.
 		{at(0), calm, 0, 400*ms + 1, 800 * ms},
 		{at(3), calm, 0, 3200*ms + 1, 6400 * ms},
@@ -66,7 +86,7 @@ func TestBackoffPaces(t *testing.T) {
 func TestBackoffNeverZero(t *testing.T) {
 	b := backoff{min: minBackoff, max: defaultBackoffMax}
 	for range 100 {
-		for _, p := range []pace{spread, calm, denied, lagging} {
+		for _, p := range []pace{spread, down, calm, denied, lagging} {
 			if d := b.next(p, 0); d <= 0 {
 				t.Fatalf("pace %d waits %v", p, d)
 			}
@@ -105,6 +125,58 @@ func TestBackoffSpreadsClients(t *testing.T) {
 	}
 }
 
+// "At whatever moment the server is back, the next round of all clients is
+// spread evenly over downProbe": nobody comes later, and no part of the round
+// has more than its share.
+func TestBackoffWhileDown(t *testing.T) {
+	const (
+		clients = 20000
+		part    = 250 * time.Millisecond
+		share   = clients / (4000 / 250)
+	)
+	for _, outage := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 10 * time.Minute} {
+		arrivals := map[int]int{}
+		for i := range clients {
+			b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, rand: rand.New(rand.NewPCG(uint64(i), 1))}
+			at := time.Duration(0)
+			for at < outage {
+				at += b.next(down, 0)
+			}
+			late := at - outage
+			if late > downProbe {
+				t.Fatalf("outage of %v: client %d comes %v after it", outage, i, late)
+			}
+			arrivals[int(late/part)]++
+			// It answers, but is sick: the scale goes on from the round, and has not grown in the meantime.
+			if d := b.next(calm, 0); d > 2*downProbe || outage >= 10*time.Second && d <= 2*time.Second {
+				t.Fatalf("outage of %v: the wait for a sick server after it is %v", outage, d)
+			}
+		}
+		for i, n := range arrivals {
+			if n > share*5/4 {
+				t.Errorf("outage of %v: %d of %d clients come in the %d. part of %v, an even share is %d", outage, n, clients, i+1, part, share)
+			}
+		}
+	}
+}
+
+// A seed gives the same waits each time.
+func TestBackoffRand(t *testing.T) {
+	draw := func(seed uint64) (out []time.Duration) {
+		b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, rand: rand.New(rand.NewPCG(seed, 0))}
+		for _, p := range []pace{spread, down, down, calm, denied, lagging} {
+			out = append(out, b.next(p, 0))
+		}
+		return append(out, b.next(calm, time.Second))
+	}
+	if a, b := draw(1), draw(1); !slices.Equal(a, b) {
+		t.Errorf("the same seed gives %v and %v", a, b)
+	}
+	if a, b := draw(1), draw(2); slices.Equal(a, b) {
+		t.Errorf("two seeds give %v", a)
+	}
+}
+
 func TestPaceOf(t *testing.T) {
 	want := map[reason.Reason]pace{
 		reason.Transport: spread, reason.Expired: spread,
@@ -115,8 +187,40 @@ func TestPaceOf(t *testing.T) {
 		if !ok {
 			p = calm
 		}
-		if got := paceOf(why); got != p {
+		if got := paceOf(why, errors.New("x")); got != p {
 			t.Errorf("%s: pace %d, want %d", why, got, p)
+		}
+	}
+}
+
+// Only an attempt that reached nobody makes a server down.
+func TestUnreached(t *testing.T) {
+	op := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
+	sys := func(call string, errno syscall.Errno) error { return os.NewSyscallError(call, errno) }
+	refused := op("dial", sys("connect", syscall.ECONNREFUSED))
+	asError := func(why reason.Reason, err error) error {
+		return &listwatch.Error{Reason: why, Verb: "watch", Err: &url.Error{Op: "Get", URL: "https://server", Err: err}}
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		want pace
+	}{
+		{"refused", asError(reason.Transport, refused), down},
+		{"no route", asError(reason.Transport, op("dial", sys("connect", syscall.EHOSTUNREACH))), down},
+		{"network down", asError(reason.Transport, op("dial", sys("connect", syscall.ENETUNREACH))), down},
+		{"proxy refused", asError(reason.Transport, op("proxyconnect", refused)), down},
+		{"proxy answers that it cannot", asError(reason.Transport, op("proxyconnect", errors.New("Bad Gateway"))), spread},
+		{"first packet lost", asError(reason.Transport, op("dial", sys("connect", syscall.ETIMEDOUT))), spread},
+		{"dial timeout", asError(reason.Deadline, &listwatch.TimeoutError{Waiting: "a connection"}), calm},
+		{"unknown name", asError(reason.Transport, op("dial", &net.DNSError{Err: "no such host", IsNotFound: true})), spread},
+		{"reset", asError(reason.Transport, op("read", sys("read", syscall.ECONNRESET))), spread},
+		{"no route in the middle", asError(reason.Transport, op("read", sys("read", syscall.EHOSTUNREACH))), spread},
+		{"cut", asError(reason.Transport, io.ErrUnexpectedEOF), spread},
+		{"no network", errors.New("read from a file"), spread},
+	} {
+		if got := paceOf(reasonOf(c.err), c.err); got != c.want {
+			t.Errorf("%s (%v): pace %d, want %d", c.name, c.err, got, c.want)
 		}
 	}
 }

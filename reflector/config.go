@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +104,9 @@ type Config[T any] struct {
 	// Accept says whether an object, after Transform, belongs to the collection.
 	// A stored object whose new version is refused is deleted.
 	Accept func(T) bool
+	// Rand is the source of jitter: of the waits and the watch timeouts. Only
+	// Run's goroutine uses it. nil is the runtime's.
+	Rand *rand.Rand
 	// Registry is where the running reflector shows itself; nil is nowhere.
 	Registry *Registry
 	// Logger gets transitions and what went wrong; nil discards.

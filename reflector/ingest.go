@@ -114,8 +114,8 @@ const (
 
 // apply puts one event of a watch, other than BOOKMARK and ERROR, into the
 // store. start is the resourceVersion at which the watch began, empty where it
-// began with the collection itself.
-func (r *Reflector[T]) apply(ev *streamwatcher.Event[T], start string) verdict {
+// began with the collection itself; gone is what the same stream deleted.
+func (r *Reflector[T]) apply(ev *streamwatcher.Event[T], start string, gone *graves) verdict {
 	o := &ev.Object
 	m := o.Meta
 	switch ev.Type {
@@ -129,6 +129,11 @@ func (r *Reflector[T]) apply(ev *streamwatcher.Event[T], start string) verdict {
 	}
 	if ev.Type == watch.Deleted {
 		r.deleted(o)
+		gone.bury(m.UID, m.ResourceVersion)
+		return taken
+	}
+	if gone.hold(m.UID, m.ResourceVersion) {
+		r.seen.ignored(ignoredStale)
 		return taken
 	}
 	uid, rv, known := r.store.version(m.Key())
@@ -149,9 +154,15 @@ func (r *Reflector[T]) apply(ev *streamwatcher.Event[T], start string) verdict {
 		r.seen.ignored(ignoredStale)
 		return taken
 	}
-	r.receive(o,
+	if known && !same {
+		gone.bury(uid, m.ResourceVersion)
+	}
+	good := r.receive(o,
 		func(obj T) { r.count(r.store.upsert(m, obj)) },
 		func(obj T) { r.store.remove(m, obj, true) })
+	if !good && known && !same {
+		r.store.replaced(m)
+	}
 	return taken
 }
 

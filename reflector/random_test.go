@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
+	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
@@ -411,7 +412,7 @@ func randomFaults(t *testing.T, seed uint64) {
 	m := newModel(t, seed)
 	m.faulty = true
 	log := &logged{}
-	c := (&script{}).scriptConfig(t, m, log)
+	c := scriptConfig(t, &listwatchtest.Script{}, m, log)
 	c.Resource = "pods"
 	c.WatchTimeout = time.Minute << m.rnd.IntN(4)
 	c.InitialSync = reflector.InitialSync(seed % 3)

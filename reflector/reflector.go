@@ -50,7 +50,7 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 		store:   c.Store,
 		synced:  make(chan struct{}),
 		done:    make(chan struct{}),
-		backoff: backoff{min: c.Backoff.Min, max: c.Backoff.Max},
+		backoff: backoff{min: c.Backoff.Min, max: c.Backoff.Max, rand: c.Rand},
 		kind:    c.Kind,
 	}
 	r.resource, _ = resourceOf(c.ListerWatcher)
@@ -134,8 +134,12 @@ func (r *Reflector[T]) transition(ctx context.Context, from state, e exit) state
 		}
 		e = exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
 	}
+	switch e.why {
+	case reason.RVRegressed, reason.RVTooLarge, reason.Replay:
+		r.session.doubt = true
+	}
 	now := time.Now()
-	attempt := r.backoff.steps + 1
+	attempt := r.backoff.waits + 1
 	delay := r.backoff.next(e.pace, e.hint)
 	next := e.next
 	if delay > 0 {

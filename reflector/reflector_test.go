@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
+	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
@@ -38,9 +39,12 @@ type started struct {
 // It is called inside a synctest bubble.
 func startScript(t *testing.T, text string, change func(*reflector.Config[*corev1.Pod])) started {
 	t.Helper()
-	s := parseScript(t, text)
-	st := started{lw: s.server(t), log: &logged{}}
-	c := s.scriptConfig(t, st.lw, st.log)
+	script, err := listwatchtest.ParseScript(t.Name(), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := started{lw: newScripted(t, script, listwatch.EncodingAuto), log: &logged{}}
+	c := scriptConfig(t, script, st.lw, st.log)
 	if change != nil {
 		change(&c)
 	}
@@ -60,9 +64,7 @@ func startScript(t *testing.T, text string, change func(*reflector.Config[*corev
 	st.stop = func() {
 		cancel()
 		<-done
-		if st.lw.fault != "" {
-			t.Errorf("%s\n%s", st.lw.fault, strings.Join(st.lw.log, "\n"))
-		}
+		st.lw.close(t)
 	}
 	synctest.Wait()
 	return st
@@ -363,8 +365,13 @@ func TestStopFromAnyPoint(t *testing.T) {
 func TestStopInTheMiddleOfAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := parseScript(t, "> LIST rv=\n< list 100 a@1 b@2 c@3")
-		c := s.scriptConfig(t, s.server(t), io.Discard)
+		script, err := listwatchtest.ParseScript(t.Name(), []byte("> LIST rv=\n< list 100 a@1 b@2 c@3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lw := newScripted(t, script, listwatch.EncodingAuto)
+		defer lw.close(t)
+		c := scriptConfig(t, script, lw, io.Discard)
 		c.Transform = func(p *corev1.Pod) (*corev1.Pod, error) {
 			cancel()
 			return p, nil
@@ -397,8 +404,12 @@ func (b *deafBody) Read([]byte) (int, error) { <-b.closed; return 0, io.ErrClose
 func (b *deafBody) Close() error             { b.once.Do(func() { close(b.closed) }); return nil }
 
 func (s stubborn) Watch(context.Context, metav1.ListOptions) (*streamwatcher.StreamWatcher[*corev1.Pod], error) {
+	dec, err := decode.New[*corev1.Pod]()
+	if err != nil {
+		return nil, err
+	}
 	return streamwatcher.New(streamwatcher.Config[*corev1.Pod]{
-		Body: &deafBody{closed: make(chan struct{})}, ContentType: "application/json", Decoder: s.dec,
+		Body: &deafBody{closed: make(chan struct{})}, ContentType: "application/json", Decoder: dec,
 	})
 }
 

@@ -20,6 +20,9 @@ type denial struct {
 // denialRepeat is how often the same refusal is told again.
 const denialRepeat = time.Hour
 
+// downTold is how many attempts in a row that found nobody listening are told aloud.
+const downTold = 3
+
 // nodeRule is the rule that the credentials of a kubelet meet (KEP-4601).
 const nodeRule = "node credentials may list and watch pods only with the field selector spec.nodeName=<own node>"
 
@@ -32,6 +35,11 @@ func (r *Reflector[T]) report(ctx context.Context, from state, e exit, next stat
 		level = slog.LevelDebug
 	case reason.EOF:
 		level = slog.LevelDebug
+	case reason.Transport:
+		// A server that is down is asked every few seconds, for hours perhaps.
+		if e.pace == down && attempt > downTold {
+			level = slog.LevelDebug
+		}
 	case reason.Stopped, reason.Expired, reason.WatchListUnsupported:
 		level = slog.LevelInfo
 	case reason.Forbidden, reason.Unauthorized:

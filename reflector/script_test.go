@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -18,94 +16,107 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodewatch-go/nodewatch/listwatch"
+	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
-	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // A script in testdata/script is one conversation of a reflector with a server,
-// in virtual time: the requests that have to come, in order and no others, the
-// answers as bytes, and what has to be true at the end. See testdata/script/README.
+// in virtual time, over HTTP: the requests that have to come, in order and no
+// others, the answers down to the bytes, and what has to be true at the end.
+// Each is played in both encodings, but for those that say in which.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+		script, err := listwatchtest.LoadScript(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, encoding := range encodings {
+			if only := setting(script, "encoding"); only != "" && only != encoding.name {
+				continue
 			}
-			s := parseScript(t, string(text))
-			synctest.Test(t, func(t *testing.T) { s.run(t) })
-		})
-	}
-}
-
-// script is a parsed file.
-type script struct {
-	config map[string]string
-	steps  []scriptStep
-	checks [][2]string // word and rest
-}
-
-// scriptStep is one request and its answer.
-type scriptStep struct {
-	line    int
-	request string // "LIST rv=100 limit=2"
-	after   [2]time.Duration
-	timed   bool
-	answers []string
-}
-
-func parseScript(t *testing.T, text string) *script {
-	t.Helper()
-	s := &script{config: map[string]string{}}
-	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		word, rest, _ := strings.Cut(line, " ")
-		switch word {
-		case "", "#":
-		case "config":
-			for _, kv := range strings.Fields(rest) {
-				k, v, _ := strings.Cut(kv, "=")
-				s.config[k] = v
-			}
-		case ">":
-			times := 1
-			st := scriptStep{line: i + 1}
-			var words []string
-			for _, w := range strings.Fields(rest) {
-				switch k, v, _ := strings.Cut(w, "="); k {
-				case "times":
-					times = atoi(t, v)
-				case "after":
-					low, high, _ := strings.Cut(v, "..")
-					st.timed, st.after = true, [2]time.Duration{duration(t, low), duration(t, high)}
-				default:
-					words = append(words, w)
-				}
-			}
-			st.request = strings.Join(words, " ")
-			for range times {
-				s.steps = append(s.steps, st)
-			}
-		case "<":
-			// The answer of all steps that came from the last request line.
-			last := len(s.steps) - 1
-			if last < 0 {
-				t.Fatalf("line %d: an answer before the first request", i+1)
-			}
-			for k := last; k >= 0 && s.steps[k].line == s.steps[last].line; k-- {
-				s.steps[k].answers = append(slices.Clone(s.steps[k].answers), rest)
-			}
-		default:
-			s.checks = append(s.checks, [2]string{word, rest})
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+encoding.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { runScript(t, script, encoding.policy) })
+			})
 		}
 	}
+}
+
+var encodings = []struct {
+	name   string
+	policy listwatch.EncodingPolicy
+}{{"json", listwatch.EncodingJSON}, {"protobuf", listwatch.EncodingAuto}}
+
+// setting returns what a script's config lines say of key.
+func setting(script *listwatchtest.Script, key string) string {
+	for _, s := range script.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+var pods = corev1.SchemeGroupVersion.WithResource("pods")
+
+// scripted is a ListerWatcher whose server plays a script.
+type scripted struct {
+	*listwatch.ListerWatcher[*corev1.Pod]
+	server *listwatchtest.Server
+	play   *listwatchtest.Play
+}
+
+// newScripted starts a server and plays the script. It is called in a synctest bubble.
+func newScripted(t *testing.T, script *listwatchtest.Script, encoding listwatch.EncodingPolicy) *scripted {
+	t.Helper()
+	s := &scripted{server: listwatchtest.New(listwatchtest.Config{})}
+	c := listwatch.Config{REST: s.server.RESTConfig(), Resource: pods, Encoding: encoding}
+	for _, set := range script.Settings {
+		switch set.Key {
+		case "header-timeout":
+			c.HeaderTimeout = duration(t, set.Value)
+		case "request-timeout":
+			c.RequestTimeout = duration(t, set.Value)
+		case "max-item":
+			c.MaxItemBytes = atoi(t, set.Value)
+		}
+	}
+	lw, err := listwatch.New[*corev1.Pod](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ListerWatcher = lw
+	s.play = s.server.Play(script)
 	return s
+}
+
+// close ends the server and reports what did not go as the script says.
+func (s *scripted) close(t *testing.T) {
+	t.Helper()
+	s.Close()
+	s.server.Close()
+	if err := s.play.Err(); err != nil {
+		t.Errorf("%v\n%s", err, s.play.Transcript())
+	}
+	for _, r := range s.server.Requests() {
+		q := r.Query
+		switch match := q.Get("resourceVersionMatch"); {
+		case r.Verb == "list" && r.ResourceVersion != "" && match != string(metav1.ResourceVersionMatchNotOlderThan):
+			t.Errorf("%s: a list at a resourceVersion has resourceVersionMatch %q", r, match)
+		case r.WatchList() && match != string(metav1.ResourceVersionMatchNotOlderThan):
+			t.Errorf("%s has resourceVersionMatch %q", r, match)
+		case r.Verb == "watch" && (q.Get("allowWatchBookmarks") != "true" || q.Get("timeoutSeconds") < "1"):
+			t.Errorf("%s: bookmarks %q, timeoutSeconds %q", r, q.Get("allowWatchBookmarks"), q.Get("timeoutSeconds"))
+		}
+	}
 }
 
 func atoi(t *testing.T, s string) int {
@@ -126,19 +137,12 @@ func duration(t *testing.T, s string) time.Duration {
 	return d
 }
 
-// show is the inverse of object for what is stored.
+// show writes an object as a script does.
 func show(p *corev1.Pod) string {
 	if p == nil {
 		return "nil"
 	}
-	s := p.Name + "@" + p.ResourceVersion
-	if string(p.UID) != "uid-"+p.Name {
-		s += "/" + string(p.UID)
-	}
-	if p.Status.Phase != "" {
-		s += "=" + string(p.Status.Phase)
-	}
-	return s
+	return listwatchtest.Notation(p)
 }
 
 func describe(ev reflector.Event[*corev1.Pod]) string {
@@ -186,14 +190,14 @@ func (l *logged) String() string {
 
 // scriptConfig makes the reflector's configuration. The durations are those of
 // the black-box scenarios unless a script says otherwise.
-func (s *script) scriptConfig(t *testing.T, lw reflector.ListerWatcher[*corev1.Pod], log io.Writer) reflector.Config[*corev1.Pod] {
+func scriptConfig(t *testing.T, script *listwatchtest.Script, lw reflector.ListerWatcher[*corev1.Pod], log io.Writer) reflector.Config[*corev1.Pod] {
 	c := reflector.Config[*corev1.Pod]{
 		ListerWatcher: lw,
 		InitialSync:   reflector.InitialList,
 		Logger:        slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
-	for k, v := range s.config {
-		switch k {
+	for _, set := range script.Settings {
+		switch v := set.Value; set.Key {
 		case "initial":
 			c.InitialSync = map[string]reflector.InitialSync{"auto": reflector.InitialAuto, "watchlist": reflector.InitialWatchList}[v]
 		case "watch-timeout":
@@ -217,26 +221,19 @@ func (s *script) scriptConfig(t *testing.T, lw reflector.ListerWatcher[*corev1.P
 				}
 				return p, nil
 			}
+		case "header-timeout", "request-timeout", "max-item", "encoding": // not the reflector's
 		default:
-			t.Fatalf("unknown config %q", k)
+			t.Fatalf("%s: unknown config %q", set.Pos, set.Key)
 		}
 	}
 	return c
 }
 
-func (s *script) server(t *testing.T) *scripted {
-	dec, err := decode.New[*corev1.Pod]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &scripted{script: s, dec: dec, done: make(chan struct{}), ended: time.Now()}
-}
-
-func (s *script) run(t *testing.T) {
+func runScript(t *testing.T, script *listwatchtest.Script, encoding listwatch.EncodingPolicy) {
 	began := time.Now()
-	lw := s.server(t)
+	lw := newScripted(t, script, encoding)
 	log := &logged{}
-	r, err := reflector.New(s.scriptConfig(t, lw, log))
+	r, err := reflector.New(scriptConfig(t, script, lw, log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,10 +252,10 @@ func (s *script) run(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	select {
-	case <-lw.done:
-	case <-time.After(24 * time.Hour):
-		lw.bad("the script did not come to its end within a day")
+	patience, giveUp := context.WithTimeout(ctx, 24*time.Hour)
+	defer giveUp()
+	if err := lw.play.Wait(patience); err != nil {
+		t.Error(err)
 	}
 	synctest.Wait()
 	status, stats, elapsed := r.Status(), r.Stats(), time.Since(began)
@@ -273,15 +270,13 @@ func (s *script) run(t *testing.T) {
 	if d := time.Since(stopping); d > 100*time.Millisecond {
 		t.Errorf("stopping took %v", d)
 	}
-	if lw.fault != "" {
-		t.Errorf("%s", lw.fault)
-	}
-	for _, c := range s.checks {
-		s.check(t, c[0], c[1], result{stored, events, status, stats, elapsed, log.String()})
+	lw.close(t)
+	for _, want := range script.Wants {
+		check(t, want, result{stored, events, status, stats, elapsed, log.String()})
 	}
 	if t.Failed() {
-		t.Logf("requests (time since the last answer):\n  %s\nevents: %s\nstore: %s\nlog:\n%s",
-			strings.Join(lw.log, "\n  "), strings.Join(events, ", "), strings.Join(stored, " "), log)
+		t.Logf("what the client asked (>) and the server sent (<):\n%s\nevents: %s\nstore: %s\nlog:\n%s",
+			lw.play.Transcript(), strings.Join(events, ", "), strings.Join(stored, " "), log)
 	}
 }
 
@@ -295,15 +290,16 @@ type result struct {
 	log     string
 }
 
-func (s *script) check(t *testing.T, word, rest string, got result) {
+func check(t *testing.T, want listwatchtest.Want, got result) {
 	t.Helper()
+	rest := want.Text
 	equal := func(what, have string) {
 		t.Helper()
 		if strings.TrimSpace(have) != rest {
-			t.Errorf("%s: got  %s\n want %s", what, have, rest)
+			t.Errorf("%s: %s: got  %s\n want %s", want.Pos, what, have, rest)
 		}
 	}
-	switch word {
+	switch want.Word {
 	case "store":
 		equal("store", strings.Join(got.stored, " "))
 	case "events":
@@ -338,23 +334,23 @@ func (s *script) check(t *testing.T, word, rest string, got result) {
 	case "last":
 		last := got.status.LastRestart
 		if last == nil || !strings.HasPrefix(fmt.Sprintf("%s %v", last.Reason, last.Err), rest) {
-			t.Errorf("last restart: got %+v, want %s", last, rest)
+			t.Errorf("%s: last restart: got %+v, want %s", want.Pos, last, rest)
 		}
 	case "elapsed":
 		low, high, _ := strings.Cut(rest, "..")
 		if got.elapsed < duration(t, low) || got.elapsed > duration(t, high) {
-			t.Errorf("elapsed: got %v, want %s", got.elapsed, rest)
+			t.Errorf("%s: elapsed: got %v, want %s", want.Pos, got.elapsed, rest)
 		}
 	case "log": // log TIMES TEXT
 		times, text, _ := strings.Cut(rest, " ")
 		if n := strings.Count(got.log, text); n != atoi(t, times) {
-			t.Errorf("log: %d times %q, want %s", n, text, times)
+			t.Errorf("%s: log: %d times %q, want %s", want.Pos, n, text, times)
 		}
 	case "detail":
 		if !strings.Contains(got.status.Detail, rest) {
-			t.Errorf("detail: got %q, want %q", got.status.Detail, rest)
+			t.Errorf("%s: detail: got %q, want %q", want.Pos, got.status.Detail, rest)
 		}
 	default:
-		t.Errorf("unknown check %q", word)
+		t.Errorf("%s: unknown check %q", want.Pos, want.Word)
 	}
 }

@@ -36,6 +36,14 @@ type session struct {
 	// Within a cycle a resourceVersion was used already and got us nowhere: the
 	// second list of a cycle goes without one.
 	cycle bool
+	// heard is the newest resourceVersion among the items of lists that did not
+	// come to their end: those items are in the store. Empty when there are none.
+	heard string
+	// doubt is set when the server may have lost the history that the store is
+	// of (etcd was restored), until the next complete list. In doubt a list is
+	// compared by content: resourceVersions are given out again, so the same UID
+	// and resourceVersion is no proof of the same version.
+	doubt bool
 	// refused is the last resourceVersion at which a watch was told that it
 	// expired. A list that answers with it is not accepted.
 	refused string
@@ -50,6 +58,18 @@ type session struct {
 	listOnly time.Time
 	// resumed is when the last watch was opened without a wait.
 	resumed time.Time
+	// waited is when the last wait was over; zero when that was made use of, see arrived.
+	waited time.Time
+}
+
+// arrived reports whether the last wait was over less than a second ago. Waits
+// are jittered, so the client has a place of its own among all clients; a
+// request that follows from the answer to its first one may go at once, and
+// need not be spread anew. It may once: the next one waits.
+func (s *session) arrived(now time.Time) bool {
+	just := now.Sub(s.waited) < shortWatch
+	s.waited = time.Time{}
+	return just
 }
 
 // watchListRetry is how long a server without watch-list is listed before it is
@@ -67,6 +87,15 @@ func (s *session) relistRV() string {
 	return s.rv
 }
 
+// newest returns the newest resourceVersion of which the store has something. A
+// list from before would take back what is there.
+func (s *session) newest() string {
+	if olderRV(s.rv, s.heard) {
+		return s.heard
+	}
+	return s.rv
+}
+
 // lags notes an answer that the resourceVersion is too large, and reports
 // whether the server may be asked for it once more.
 func (s *session) lags() bool {
@@ -76,7 +105,7 @@ func (s *session) lags() bool {
 
 // synced notes a complete list or watch-list at rv.
 func (s *session) synced(rv string) {
-	s.rv, s.cycle = rv, true
+	s.rv, s.heard, s.cycle, s.doubt = rv, "", true, false
 	s.tooLarge, s.stuck, s.silent, s.tries = 0, 0, 0, 0
 }
 

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
@@ -92,5 +93,25 @@ func TestRefusesWatchList(t *testing.T) {
 	}
 	if !refusesWatchList(reason.Forbidden, 0) || refusesWatchList(reason.Transport, 0) {
 		t.Error("an ERROR without a code: only Forbidden refuses")
+	}
+}
+
+// "A request that follows from the answer to its first one may go at once … It may once."
+func TestSessionArrived(t *testing.T) {
+	var s session
+	now := time.Now()
+	if s.arrived(now) {
+		t.Error("arrived without a wait")
+	}
+	s.waited = now
+	if !s.arrived(now.Add(shortWatch - 1)) {
+		t.Error("not arrived just after a wait")
+	}
+	if s.arrived(now.Add(shortWatch - 1)) {
+		t.Error("arrived twice after one wait")
+	}
+	s.waited = now
+	if s.arrived(now.Add(shortWatch)) {
+		t.Errorf("still arrived %v after the wait", shortWatch)
 	}
 }

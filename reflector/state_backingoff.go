@@ -29,5 +29,6 @@ func (r *Reflector[T]) wait(ctx context.Context, b backingOff) exit {
 	case <-ctx.Done():
 	}
 	r.seen.update(func(_ *Status, c *Stats) { c.BackoffTotal += time.Since(began) })
+	r.session.waited = time.Now()
 	return exit{next: b.then}
 }

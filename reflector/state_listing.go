@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,9 @@ import (
 //     without pages, at once. With neither: listing after a wait;
 //   - rv_too_large: listing again after a moment, the second time without a
 //     resourceVersion;
-//   - rv_regressed: the answer is older than what is known. Nothing of it was
-//     applied: listing without a resourceVersion, at once;
+//   - rv_regressed: the answer is older than what is known: listing without a
+//     resourceVersion, at once. Or it shows only at its end that the server went
+//     back in time: listing once more, comparing contents, after a wait;
 //   - rejected: with a resourceVersion: without it, at once; else a wait;
 //   - every other reason: the same again after a wait;
 //   - stopped.
@@ -60,13 +62,13 @@ func (r *Reflector[T]) list(ctx context.Context, l listing) exit {
 	}
 	asked := time.Now()
 	r.seen.listing()
-	in := &intake[T]{r: r, ctx: ctx, asked: l.rv, rep: r.store.beginReplace()}
+	in := r.newIntake(ctx, l.rv)
 	meta, err := listwatch.Pages(ctx, pageCounter[T]{r}, opts, in)
 	if err == nil && ctx.Err() == nil {
-		err = r.tooOld(l.rv, meta.ResourceVersion) // where the metadata did not come first
+		err = in.refuses(meta.ResourceVersion)
 	}
 	if err != nil || ctx.Err() != nil {
-		in.rep.abandon()
+		in.abandon()
 		return r.listFailed(ctx, l, err)
 	}
 	res := in.commit(meta.ResourceVersion)
@@ -80,7 +82,7 @@ func (r *Reflector[T]) listFailed(ctx context.Context, l listing, err error) exi
 	}
 	why := reasonOf(err)
 	_, hint := answerOf(err)
-	e := exit{why: why, err: err, next: l, pace: paceOf(why), hint: hint}
+	e := exit{why: why, err: err, next: l, pace: paceOf(why, err), hint: hint}
 	switch {
 	case why == reason.Expired && !l.whole && expiredToken(err):
 		e.next, e.pace = listing{rv: l.rv, whole: true}, atOnce
@@ -111,8 +113,8 @@ func (r *Reflector[T]) tooOld(asked, got string) error {
 	switch {
 	case asked == "":
 		return nil
-	case olderRV(got, r.session.rv):
-		return &fault{reason.RVRegressed, fmt.Errorf("the server answers with resourceVersion %q, which is older than %q", got, r.session.rv)}
+	case olderRV(got, r.session.newest()):
+		return &fault{reason.RVRegressed, fmt.Errorf("the server answers with resourceVersion %q, which is older than %q", got, r.session.newest())}
 	case got != "" && got == r.session.refused:
 		return &fault{reason.Expired, fmt.Errorf("the server answers with resourceVersion %q, which it refuses to watch", got)}
 	}
@@ -136,12 +138,41 @@ type intake[T any] struct {
 	asked string
 	rep   *replacement[T]
 	bad   map[decode.Key]struct{} // items that did not decode; nil until the first
+	taken bool                    // an item came
+	heard string                  // the newest resourceVersion of what changed the store
+}
+
+func (r *Reflector[T]) newIntake(ctx context.Context, asked string) *intake[T] {
+	in := &intake[T]{r: r, ctx: ctx, asked: asked, rep: r.store.beginReplace()}
+	in.rep.doubtful = r.session.doubt
+	return in
 }
 
 // Meta implements listwatch.Sink.
 func (in *intake[T]) Meta(m metav1.ListMeta) error {
 	in.r.seen.remaining(m)
+	if !in.taken && olderRV(m.ResourceVersion, in.r.session.newest()) {
+		in.rep.doubtful = true
+	}
 	return in.r.tooOld(in.asked, m.ResourceVersion)
+}
+
+// refuses judges a list or watch-list that was read to its end and is as of rv.
+// One that shows only at its end that the server went back in time is read once
+// more, in doubt: what was taken for unchanged need not be.
+func (in *intake[T]) refuses(rv string) error {
+	if err := in.r.tooOld(in.asked, rv); err != nil { // where the metadata did not come first
+		return err
+	}
+	before := in.r.session.newest()
+	switch {
+	case in.rep.doubtful:
+	case olderRV(rv, before):
+		return &fault{reason.RVRegressed, fmt.Errorf("the server is at resourceVersion %q, before %q", rv, before)}
+	case in.rep.disproves(rv):
+		return &fault{reason.RVRegressed, fmt.Errorf("the list at resourceVersion %q has objects in versions from before those that are known", rv)}
+	}
+	return nil
 }
 
 // Item implements listwatch.Sink. "What kept UID and RV is untouched (no event,
@@ -161,11 +192,13 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 		r.seen.item(false)
 		return
 	}
-	if in.rep.unchanged(m) {
+	in.taken = true
+	if !in.rep.doubtful && in.rep.unchanged(m) {
 		r.seen.item(true)
 		return
 	}
 	r.seen.item(false)
+	in.hear(m.ResourceVersion)
 	good := r.receive(o,
 		func(obj T) { in.rep.put(m, obj) },
 		func(obj T) { r.store.remove(m, obj, true) })
@@ -173,24 +206,40 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 		return
 	}
 	// What is stored of it stays: the object is there, only not readable.
-	in.rep.retain(m.Key())
+	in.rep.retain(m)
 	if in.bad == nil {
 		in.bad = map[decode.Key]struct{}{}
 	}
 	in.bad[ownKey(m.Key())] = struct{}{}
 }
 
+// hear notes a version that the list brought.
+func (in *intake[T]) hear(rv string) {
+	if in.heard == "" || olderRV(in.heard, rv) {
+		in.heard = strings.Clone(rv)
+	}
+}
+
+// abandon ends a list that did not come to its end. What it brought stays.
+func (in *intake[T]) abandon() {
+	in.rep.abandon()
+	if s := &in.r.session; in.heard != "" && (s.heard == "" || olderRV(s.heard, in.heard)) {
+		s.heard = in.heard
+	}
+}
+
 // commit ends a complete list that is as of rv. "A server that went back in time
 // is detected, counted and answered by a full replace with real deletes."
 func (in *intake[T]) commit(rv string) replaceResult {
 	r := in.r
-	rewound := olderRV(rv, r.session.rv)
-	if rewound {
+	before := r.session.newest()
+	rewound := olderRV(rv, before)
+	res := in.rep.commit(rv, rewound)
+	if rewound || res.regressed > 0 {
 		r.seen.update(func(_ *Status, c *Stats) { c.Regressions++ })
 		r.log.Warn("the server went back in time; its state replaces what was known",
-			"reason", string(reason.RVRegressed), "rv", rv, "before", r.session.rv)
+			"reason", string(reason.RVRegressed), "rv", rv, "before", before, "objects", res.regressed)
 	}
-	res := in.rep.commit(rv, rewound)
 	r.seen.releaseAllBut(in.bad)
 	return res
 }

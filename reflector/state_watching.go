@@ -21,7 +21,8 @@ import (
 //   - eof: watching again; at once where the watch brought something or lived a
 //     second, though not twice within a second;
 //   - short_watch: a clean end within a second that brought nothing: watching after a wait;
-//   - expired: a list not older than what is known; in a cycle that got nowhere, the newest;
+//   - expired: a list not older than what is known; in a cycle that got nowhere,
+//     the newest. At once where a wait was just over, else after one;
 //   - rv_too_large: watching again after a moment; the second time the newest list;
 //   - rv_regressed: a bookmark lies before what is known: the newest list;
 //   - replay: events come from before the watch's start: the newest list;
@@ -93,7 +94,7 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		}
 		a.cadence.bookmark(a.opened, time.Now())
 	default:
-		switch r.apply(ev, a.start) {
+		switch r.apply(ev, a.start, &a.gone) {
 		case doubtful:
 			return &fault{reason.Replay, fmt.Errorf("%s of %s with resourceVersion %q on a watch from %q",
 				ev.Type, ev.Object.Meta.Key(), rv, a.start)}
@@ -128,7 +129,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 	}
 	why := reasonOf(err)
 	_, hint := answerOf(err)
-	again := exit{why: why, err: err, next: watching[T]{after: why}, pace: paceOf(why), hint: hint}
+	again := exit{why: why, err: err, next: watching[T]{after: why}, pace: paceOf(why, err), hint: hint}
 	switch why {
 	case reason.Expired:
 		// On an open stream the server may have lost its place later on.
@@ -138,6 +139,12 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		}
 		e := r.relist(why, err, s.relistRV(), spread)
 		e.hint = hint
+		// A server that restarts forgets its history, and so tells each client
+		// that comes back after its own wait. Where that did not come of a
+		// wait, everybody is told in the same instant.
+		if hint == 0 && s.arrived(time.Now()) {
+			e.pace = atOnce
+		}
 		return e
 	case reason.RVTooLarge:
 		if !s.lags() {
@@ -159,6 +166,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		// A server sends a bookmark a minute, and one shortly before the timeout.
 		due := lived >= a.timeout*4/5 || lived >= bookmarkDue
 		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due) {
+			s.doubt = true
 			return r.relist(why, fmt.Errorf("neither event nor bookmark on the last watches from resourceVersion %q, which may be from before a restore of the server",
 				s.rv), "", calm)
 		}

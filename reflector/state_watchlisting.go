@@ -58,13 +58,13 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		return r.watchListFailed(ctx, s, err, reasonOf(err) == reason.Decode)
 	}
 	in := &initialEvents[T]{
-		intake: intake[T]{r: r, ctx: ctx, asked: s.rv, rep: r.store.beginReplace()},
+		intake: *r.newIntake(ctx, s.rv),
 		until:  a.opened.Add(markWait),
 	}
 	rv, err := in.read(a)
 	r.seen.outcome(true, err == nil)
 	if err != nil {
-		in.rep.abandon()
+		in.abandon()
 		r.close(a)
 		return r.watchListFailed(ctx, s, err, true)
 	}
@@ -110,10 +110,10 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 			// One without the mark is of no use yet: what lies before it is
 			// not all there.
 			if m := ev.Object.Meta; m.InitialEventsEnd {
-				return m.ResourceVersion, in.r.tooOld(in.asked, m.ResourceVersion)
+				return m.ResourceVersion, in.refuses(m.ResourceVersion)
 			}
 		default:
-			in.event(ev)
+			in.event(ev, &a.gone)
 		}
 	}
 }
@@ -122,21 +122,29 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 var errNoMark = &fault{reason.WatchListIncomplete,
 	fmt.Errorf("no %s within %v after the last initial event", metav1.InitialEventsAnnotationKey, markWait)}
 
-func (in *initialEvents[T]) event(ev *streamwatcher.Event[T]) {
+func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
 	m := ev.Object.Meta
+	if ev.Type != watch.Deleted && gone.hold(m.UID, m.ResourceVersion) {
+		in.r.seen.ignored(ignoredStale)
+		return
+	}
 	switch ev.Type {
 	case watch.Added:
-		if !in.live && !in.rep.has(m.Key()) {
+		// Only what is of the collection, and new, keeps the wait alive.
+		fresh := !in.live && !in.rep.has(m.Key())
+		in.take(&ev.Object)
+		if fresh && in.rep.has(m.Key()) {
 			in.until = time.Now().Add(markWait)
 		}
-		in.take(&ev.Object)
 	case watch.Modified:
 		in.live = true
 		in.take(&ev.Object)
 	case watch.Deleted:
 		in.live = true
 		if m.Name != "" && in.r.belongs(&m) {
+			in.hear(m.ResourceVersion)
 			in.r.deleted(&ev.Object)
+			gone.bury(m.UID, m.ResourceVersion)
 			in.rep.unsee(m.Key())
 		}
 	}
@@ -153,7 +161,7 @@ func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err 
 	if refusesWatchList(why, code) {
 		return r.fallBack(reason.WatchListUnsupported, err, s)
 	}
-	e := exit{why: why, err: err, next: s, pace: paceOf(why), hint: hint}
+	e := exit{why: why, err: err, next: s, pace: paceOf(why, err), hint: hint}
 	switch {
 	case s.rv == "" && why == reason.Expired:
 		e.pace = calm

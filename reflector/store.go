@@ -263,6 +263,15 @@ func (s *Store[T]) remove(m decode.Meta, final T, haveFinal bool) outcome {
 	return applied
 }
 
+// replaced notes that another object took the name of a stored one, and does
+// not decode: the stored one is gone, and nobody saw how.
+func (s *Store[T]) replaced(m decode.Meta) {
+	if old, known := s.objects.get(m.Key()); known && old.uid != m.UID {
+		s.drop(old, old.obj, old.rv, true)
+		s.forgetHeld(old.key)
+	}
+}
+
 func (s *Store[T]) drop(e *entry[T], final T, rv string, unknown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,11 @@
 package reflector
 
-import "github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+)
 
 // replacement is one list or watch-list on its way into the store. Items are
 // applied as they come, so that memory is the store plus one item; what the
@@ -11,6 +16,9 @@ import "github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 type replacement[T any] struct {
 	s      *Store[T]
 	result replaceResult
+	// doubtful: the stored versions may be of a history that the server lost, so
+	// that one of the same UID and resourceVersion may have another content.
+	doubtful bool
 	// held is what is older than the stored version of the same object: either
 	// the server answered from a cache that lags, and the stored version is
 	// right, or it went back in time, and the older one is. commit is told which.
@@ -27,7 +35,8 @@ type heldItem[T any] struct {
 // replaceResult counts what a replacement did, in objects.
 type replaceResult struct {
 	added, modified, deleted, unchanged int
-	held                                int // older than stored: applied by a rewound commit, else dropped
+	held                                int // older than stored, known at commit
+	regressed                           int // of them, applied; the others are dropped
 }
 
 // beginReplace opens a replacement. One that is still open is abandoned.
@@ -56,12 +65,14 @@ func (r *replacement[T]) unchanged(m decode.Meta) bool {
 // put applies one item. An item that is older than the stored version of the
 // same object is held until commit.
 func (r *replacement[T]) put(m decode.Meta, obj T) {
-	if r.unchanged(m) {
+	old, known := r.s.objects.get(m.Key())
+	same := known && old.uid == m.UID
+	if same && old.rv == m.ResourceVersion && !(r.doubtful && !sameContent(old.obj, obj)) {
+		r.unchanged(m)
 		return
 	}
-	old, known := r.s.objects.get(m.Key())
 	e := r.s.newEntry(old, m, obj)
-	if known && old.uid == e.uid && olderRV(e.rv, old.rv) {
+	if same && olderRV(e.rv, old.rv) {
 		r.hold(old, heldItem[T]{entry: e})
 		return
 	}
@@ -70,7 +81,7 @@ func (r *replacement[T]) put(m decode.Meta, obj T) {
 	switch {
 	case !known:
 		r.result.added++
-	case old.uid != e.uid:
+	case !same:
 		r.result.deleted++
 		r.result.added++
 	default:
@@ -78,17 +89,49 @@ func (r *replacement[T]) put(m decode.Meta, obj T) {
 	}
 }
 
-// retain marks what is stored under k as seen: the list has an object of that
-// name which does not decode.
-func (r *replacement[T]) retain(k decode.Key) {
-	if e, ok := r.s.objects.get(k); ok {
-		e.seen = r.s.epoch
+// sameContent compares two versions. They may have come in different encodings,
+// or one in a list and one in an event, so that kind and apiVersion, and empty
+// fields, are there or not. It is slow, and needed only in doubt.
+func sameContent[T any](a, b T) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
 	}
+	plain := func(obj T) (fields map[string]any) {
+		text, err := json.Marshal(obj)
+		if err != nil || json.Unmarshal(text, &fields) != nil {
+			return nil
+		}
+		delete(fields, "kind")
+		delete(fields, "apiVersion")
+		return fields
+	}
+	x := plain(a)
+	return x != nil && reflect.DeepEqual(x, plain(b))
+}
+
+// retain marks what is stored of an object as seen: the list has the object in
+// a version that does not decode. What is stored under its name of another UID
+// is gone. A stored version that is newer is held as gone, as it is of a history
+// that never was where the server went back in time.
+func (r *replacement[T]) retain(m decode.Meta) {
+	old, ok := r.s.objects.get(m.Key())
+	if !ok || old.uid != m.UID {
+		return
+	}
+	if olderRV(m.ResourceVersion, old.rv) {
+		r.hold(old, heldItem[T]{entry: &entry[T]{obj: old.obj, rv: old.rv}, gone: true, unknown: true})
+	}
+	old.seen = r.s.epoch
 }
 
 // hold keeps what is older than the stored version until commit. The object
-// counts as seen.
+// counts as seen. What this list itself made the stored version is told twice,
+// and is not held.
 func (r *replacement[T]) hold(stored *entry[T], item heldItem[T]) {
+	before, held := r.held[stored.key]
+	if !held && stored.seen == r.s.epoch || held && olderRV(item.rv, before.rv) {
+		return
+	}
 	stored.seen = r.s.epoch
 	if r.held == nil {
 		r.held = make(map[decode.Key]heldItem[T])
@@ -106,20 +149,25 @@ func (r *replacement[T]) forget(k decode.Key) {
 // commit ends the list: what it did not bring is deleted, with
 // FinalStateUnknown because nobody saw the delete. rewound says that the server
 // went back in time; then the held items are the truth and are applied, with
-// resourceVersions below those before. rv is the list's own resourceVersion.
+// resourceVersions below those before. They are also where the list is not older
+// than the stored version: a list that comes after a version has that or a newer
+// one, so the stored one is of a history that the server lost, unnoticed since
+// its numbers have passed ours. rv is the list's own resourceVersion.
 // Subscribers get Synced last.
 func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 	s := r.s
-	if rewound {
-		for k, item := range r.held {
-			old, _ := s.objects.get(k)
-			if item.gone {
-				s.drop(old, item.obj, item.rv, item.unknown)
-				r.result.deleted++
-			} else {
-				s.set(old, item.entry)
-				r.result.modified++
-			}
+	for k, item := range r.held {
+		old, _ := s.objects.get(k)
+		if !rewound && !follows(rv, old.rv) {
+			continue
+		}
+		r.result.regressed++
+		if item.gone {
+			s.drop(old, item.obj, item.rv, item.unknown)
+			r.result.deleted++
+		} else {
+			s.set(old, item.entry)
+			r.result.modified++
 		}
 	}
 	s.open = nil
@@ -138,6 +186,24 @@ func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 	s.synced, s.syncedRV = true, rv
 	s.publishLocked(Event[T]{Type: Synced, ResourceVersion: rv})
 	return r.result
+}
+
+// follows reports whether a list at rv is known to come after a version, or with it.
+func follows(rv, version string) bool {
+	c, ok := compareRV(rv, version)
+	return ok && c >= 0
+}
+
+// disproves reports whether the list, at rv, holds an item that is older than
+// the stored version although the list is not: the server lost the history that
+// the stored version is of.
+func (r *replacement[T]) disproves(rv string) bool {
+	for k := range r.held {
+		if stored, _ := r.s.objects.get(k); follows(rv, stored.rv) {
+			return true
+		}
+	}
+	return false
 }
 
 // abandon ends a list that did not come to its end. What it brought stays,

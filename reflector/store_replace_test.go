@@ -1,8 +1,14 @@
 package reflector
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // TestReplace runs scripts of one replacement over a store that has a, b and c.
@@ -19,6 +25,7 @@ func TestReplace(t *testing.T) {
 		name    string
 		do      func(s script)
 		rewound bool
+		rv      string // of the list; "100" where it is empty
 		want    replaceResult
 		left    string
 		events  []string
@@ -60,12 +67,35 @@ func TestReplace(t *testing.T) {
 			name: "the transform fails for b: retained, c is deleted",
 			do: func(s script) {
 				put(s, "a/u1@1")
-				s.r.retain(newThing("b").meta().Key())
-				s.r.retain(newThing("nobody").meta().Key())
+				s.r.retain(newThing("b/u2@21").meta())
+				s.r.retain(newThing("nobody/u7@21").meta())
 			},
 			want:   replaceResult{deleted: 1, unchanged: 1},
 			left:   "a/u1@1 b/u2@20",
 			events: []string{"DELETED c/u3@30?", "SYNCED@100"},
+		},
+		{
+			name: "b does not decode and is another object: the old one is gone",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				s.r.retain(newThing("b/u9@21").meta())
+				put(s, "c/u3@30")
+			},
+			want:   replaceResult{deleted: 1, unchanged: 2},
+			left:   "a/u1@1 c/u3@30",
+			events: []string{"DELETED b/u2@20?", "SYNCED@100"},
+		},
+		{
+			name: "b does not decode and is older: the stored one is of a lost history",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				s.r.retain(newThing("b/u2@19").meta())
+				put(s, "c/u3@30")
+			},
+			rewound: true,
+			want:    replaceResult{deleted: 1, unchanged: 2, held: 1, regressed: 1},
+			left:    "a/u1@1 c/u3@30",
+			events:  []string{"DELETED b/u2@20?", "SYNCED@100"},
 		},
 		{
 			name: "older than stored, from a cache that lags: the newer object stays",
@@ -74,9 +104,37 @@ func TestReplace(t *testing.T) {
 				put(s, "b/u2@19")
 				put(s, "c/u3@30")
 			},
+			rv:     "19",
 			want:   replaceResult{unchanged: 2, held: 1},
 			left:   "a/u1@1 b/u2@20 c/u3@30",
-			events: []string{"SYNCED@100"},
+			events: []string{"SYNCED@19"},
+		},
+		{
+			name: "older than stored, from a list that is not: the stored one is of a lost history",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				put(s, "b/u2@19")
+				put(s, "c/u3@30")
+			},
+			rv:     "20",
+			want:   replaceResult{unchanged: 2, modified: 1, held: 1, regressed: 1},
+			left:   "a/u1@1 b/u2@19 c/u3@30",
+			events: []string{"MODIFIED b/u2@19<20", "SYNCED@20"},
+		},
+		{
+			name: "told twice in one watch-list: what it brought first stays",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				put(s, "b/u2@20")
+				upsertThing(s.Store, "b/u2@19")
+				put(s, "c/u3@30")
+				upsertThing(s.Store, "c/u3@33")
+				upsertThing(s.Store, "c/u3@32")
+			},
+			rewound: true,
+			want:    replaceResult{unchanged: 3},
+			left:    "a/u1@1 b/u2@20 c/u3@33",
+			events:  []string{"MODIFIED c/u3@33<30", "SYNCED@100"},
 		},
 		{
 			name: "older than stored, from a server that went back in time: real replace",
@@ -85,7 +143,7 @@ func TestReplace(t *testing.T) {
 				put(s, "b/u2@19")
 			},
 			rewound: true,
-			want:    replaceResult{unchanged: 1, modified: 1, deleted: 1, held: 1},
+			want:    replaceResult{unchanged: 1, modified: 1, deleted: 1, held: 1, regressed: 1},
 			left:    "a/u1@1 b/u2@19",
 			events:  []string{"MODIFIED b/u2@19<20", "DELETED c/u3@30?", "SYNCED@100"},
 		},
@@ -126,9 +184,10 @@ func TestReplace(t *testing.T) {
 				upsertThing(s.Store, "b/u2@19")
 				removeThing(s.Store, "c/u3@29")
 			},
+			rv:     "19",
 			want:   replaceResult{unchanged: 1, held: 2},
 			left:   "a/u1@1 b/u2@20 c/u3@30",
-			events: []string{"SYNCED@100"},
+			events: []string{"SYNCED@19"},
 		},
 		{
 			name: "and is the truth when the server went back in time",
@@ -139,7 +198,7 @@ func TestReplace(t *testing.T) {
 				upsertThing(s.Store, "b/u2@19")
 			},
 			rewound: true,
-			want:    replaceResult{unchanged: 2, modified: 1, held: 1},
+			want:    replaceResult{unchanged: 2, modified: 1, held: 1, regressed: 1},
 			left:    "a/u1@1 b/u2@19 c/u3@30",
 			events:  []string{"MODIFIED b/u2@19<20", "SYNCED@100"},
 		},
@@ -152,7 +211,7 @@ func TestReplace(t *testing.T) {
 				removeThing(s.Store, "c/u3@29")
 			},
 			rewound: true,
-			want:    replaceResult{unchanged: 2, deleted: 1, held: 1},
+			want:    replaceResult{unchanged: 2, deleted: 1, held: 1, regressed: 1},
 			left:    "a/u1@1 b/u2@20",
 			events:  []string{"DELETED c/u3@29", "SYNCED@100"},
 		},
@@ -187,7 +246,7 @@ func TestReplace(t *testing.T) {
 			drain(m)
 			r := s.beginReplace()
 			tc.do(script{s, r})
-			if got := r.commit("100", tc.rewound); got != tc.want {
+			if got := r.commit(cmp.Or(tc.rv, "100"), tc.rewound); got != tc.want {
 				t.Errorf("result %+v, want %+v", got, tc.want)
 			}
 			wantContents(t, s, tc.left)
@@ -297,5 +356,48 @@ func TestRelistOfUnchangedAllocatesAConstant(t *testing.T) {
 	}
 	if allocs := testing.AllocsPerRun(5, relist); allocs > 2 {
 		t.Errorf("a relist of %d unchanged objects makes %v allocations, want at most 2", n, allocs)
+	}
+}
+
+// In doubt "the same UID and resourceVersion is no proof of the same version":
+// contents are compared, whatever form they came in.
+func TestDoubtComparesContents(t *testing.T) {
+	pod := func(node string, labels map[string]string, kind string) *corev1.Pod {
+		return &corev1.Pod{
+			TypeMeta:   metav1.TypeMeta{Kind: kind},
+			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "5", Labels: labels},
+			Spec:       corev1.PodSpec{NodeName: node},
+		}
+	}
+	meta := decode.Meta{Name: "a", UID: "1", ResourceVersion: "5"}
+	for _, tc := range []struct {
+		name     string
+		doubtful bool
+		item     *corev1.Pod
+		changed  bool
+	}{
+		{"without doubt nothing is compared", false, pod("other", nil, "Pod"), false},
+		{"the same", true, pod("n", nil, "Pod"), false},
+		{"the same from a list, with an empty map", true, pod("n", map[string]string{}, ""), false},
+		{"another", true, pod("other", nil, "Pod"), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := NewStore[*corev1.Pod]()
+			s.upsert(meta, pod("n", nil, "Pod"))
+			r := s.beginReplace()
+			r.doubtful = tc.doubtful
+			r.put(meta, tc.item)
+			got := r.commit("5", false)
+			want := replaceResult{unchanged: 1}
+			if tc.changed {
+				want = replaceResult{modified: 1}
+			}
+			if got != want {
+				t.Errorf("result %+v, want %+v", got, want)
+			}
+			if stored, _ := s.Get("", "a"); (stored == tc.item) != tc.changed {
+				t.Errorf("the stored object is the item: %t, want %t", stored == tc.item, tc.changed)
+			}
+		})
 	}
 }

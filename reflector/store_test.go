@@ -287,7 +287,7 @@ func TestPanickingIndexLeavesTheStoreAsItWas(t *testing.T) {
 			t.Errorf("put of %s: panic %v, want the index's", text, p)
 		}
 	}
-	r.retain(newThing("a").meta().Key())
+	r.retain(newThing("a/u1@14").meta())
 	if got := r.commit("20", true); got != (replaceResult{}) {
 		t.Errorf("result %+v, want nothing done", got)
 	}

@@ -117,8 +117,12 @@ func TestInformerFollows(t *testing.T) {
 				defer factory.Shutdown()
 				defer srv.Close()
 				defer cancel()
+				start := time.Now()
 				if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 					t.Fatal("the informer does not sync")
+				}
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("the first sync took %s: something was held back", took)
 				}
 
 				rnd := rand.New(rand.NewPCG(1, 2))

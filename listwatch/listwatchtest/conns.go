@@ -1,10 +1,15 @@
 package listwatchtest
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 )
 
 // pipeListener accepts in-memory connections.
@@ -19,7 +24,9 @@ func newPipeListener() *pipeListener {
 }
 
 func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
-	client, server := net.Pipe()
+	a, b := net.Pipe()
+	reset := &atomic.Bool{}
+	client, server := &pipeConn{a, reset}, &pipeConn{b, reset}
 	var err error
 	select {
 	case l.conns <- server:
@@ -30,6 +37,26 @@ func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 		err = net.ErrClosed
 	}
 	return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: l.Addr(), Err: errors.Join(err, client.Close(), server.Close())}
+}
+
+// pipeConn is an end of an in-memory connection that can be reset.
+type pipeConn struct {
+	net.Conn
+	reset *atomic.Bool // of both ends
+}
+
+// Reset closes the connection; the other end sees that of a peer that vanished.
+func (c *pipeConn) Reset() error {
+	c.reset.Store(true)
+	return c.Conn.Close()
+}
+
+func (c *pipeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && c.reset.Load() {
+		err = &net.OpError{Op: "read", Net: "pipe", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	}
+	return n, err
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {
@@ -120,17 +147,43 @@ func (g *gate) closeAll() {
 // gatedListener puts its connections behind a gate.
 type gatedListener struct {
 	net.Listener
-	gate *gate
+	server *Server
 }
 
 func (l *gatedListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		switch conn := conn.(type) {
+		case *returnedConn: // is behind the gate already
+			return conn, nil
+		case *net.TCPConn:
+			// A listener cannot refuse: what a script refuses is reset at once.
+			if p := l.server.playing.Load(); p != nil && p.dial(l.server.lifetime()) != nil {
+				_ = resetConn(conn) // of no interest: the client may have closed it
+				continue
+			}
+		}
+		c := &gatedConn{Conn: conn, gate: &l.server.gate, done: make(chan struct{})}
+		l.server.gate.add(c)
+		return c, nil
 	}
-	c := &gatedConn{Conn: conn, gate: l.gate, done: make(chan struct{})}
-	l.gate.add(c)
-	return c, nil
+}
+
+// returnedConn is a connection that a script gave back: net/http takes it as a
+// new one. What the client has sent meanwhile is still to be read.
+type returnedConn struct {
+	net.Conn
+	rest *bufio.Reader
+}
+
+func (c *returnedConn) Read(p []byte) (int, error) {
+	if c.rest.Buffered() > 0 {
+		return c.rest.Read(p)
+	}
+	return c.Conn.Read(p)
 }
 
 // gatedConn is a server's connection whose reads and writes wait at the gate.

@@ -38,14 +38,14 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) {
 	}
 	obj := s.discovery(path)
 	if obj == nil {
-		if strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/") {
+		if strings.HasPrefix(path, "/api/") {
 			s.writeError(w, r, errNotFound())
 		} else {
 			http.NotFound(w, r)
 		}
 		return
 	}
-	if _, err := negotiate(r, nil); err != nil && !strings.Contains(r.Header.Get("Accept"), mediaJSON) {
+	if err := routable(r, false); err != nil {
 		s.writeError(w, r, err)
 		return
 	}

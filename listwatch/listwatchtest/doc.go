@@ -34,13 +34,17 @@
 // resourceVersion; optimistic locking; the status subresource; graceful deletion
 // of pods; the wire: JSON compact and pretty, protobuf, metadata only, Tables,
 // gzip from 128 KiB and one gzip member a flush for watch-lists, chunking and
-// flushing, headers, and the texts of errors. Discovery is enough for kubectl.
+// flushing, headers, and the texts of errors. A list or watch-list of any version
+// has the version up to which its own collection was looked at, which may be
+// older than the newest write to another resource. Discovery is enough for
+// kubectl to get, watch, create, apply, patch, label and delete.
 //
 // # What is not
 //
 // There is no admission, no validation beyond names, hardly any defaulting, no
-// server-side apply, no finalizers' or namespaces' garbage collection, no quota;
-// a namespace need not exist. There is no CBOR, YAML, HTTP/2 over cleartext,
+// server-side apply, no managedFields, no garbage collection, no quota; a
+// namespace need not exist, and deleting it leaves what is in it. Of a pod's
+// subresources there are status and binding. There is no CBOR, YAML, HTTP/2 over cleartext,
 // sharding or WebSocket. Each version of a resource is its own collection.
 // Exact lists and continue tokens live as long as the window, not as long as an
 // etcd compaction interval. A real server's resourceVersion never rests, since

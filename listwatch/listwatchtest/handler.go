@@ -2,6 +2,7 @@ package listwatchtest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -72,7 +73,7 @@ func verbOf(r *http.Request, name string) string {
 	return strings.ToLower(r.Method)
 }
 
-// newHandler builds the chain: headers, log, the caller's Intercept, who, may they, what.
+// newHandler builds the chain: headers, log, script, the caller's Intercept, who, may they, what.
 func (s *Server) newHandler() http.Handler {
 	serve := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := parseRequest(r)
@@ -98,6 +99,14 @@ func (s *Server) newHandler() http.Handler {
 		next := serve
 		serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { intercept(w, r, next) })
 	}
+	rules := serve
+	serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := s.playing.Load(); p != nil {
+			p.handle(w, r, parseRequest(r), rules)
+			return
+		}
+		rules.ServeHTTP(w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.log.add(r, parseRequest(r))
 		w.Header().Set("Audit-Id", string(uuid.NewUUID()))
@@ -108,12 +117,17 @@ func (s *Server) newHandler() http.Handler {
 
 func (s *Server) serveResource(w http.ResponseWriter, r *http.Request, info requestInfo) {
 	c := s.writer.collection(info.gvr)
+	if c == nil && info.gvr.Group != "" && !slices.Contains(s.groupVersions(), info.gvr.GroupVersion()) {
+		http.NotFound(w, r)
+		return
+	}
 	if c == nil || (info.namespace != "" && !c.Namespaced) || !servesSubresource(c, info.subresource) {
 		s.writeError(w, r, errNotFound())
 		return
 	}
-	var err error
+	err := routable(r, info.name == "")
 	switch {
+	case err != nil:
 	case info.verb == "watch" && info.subresource == "":
 		err = s.serveWatch(w, r, c, info)
 	case info.verb == "list" && info.subresource == "":

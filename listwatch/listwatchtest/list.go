@@ -82,11 +82,13 @@ func (s *Server) waitFresh(ctx context.Context, rv uint64) error {
 
 // listPlan is what the parameters of a LIST come to.
 type listPlan struct {
-	exact   bool   // the state at rv and no other
-	rv      uint64 // 0 with exact unset: the latest
+	exact   bool // the state at rv and no other
+	rv      uint64
 	from    string // the key to begin at, "" is the first
 	limit   int64  // 0 is none
 	isToken bool   // from a continue token
+	// consistent wants the newest version; without it rv is the least.
+	consistent bool
 }
 
 // planList applies the table of the API concepts page, "semantics for get and list".
@@ -104,8 +106,10 @@ func planList(opts *internalversion.ListOptions, sel selection) (listPlan, error
 			return plan, errors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
 		plan.from, plan.isToken = key, true
-		if rv > 0 { // a negative one goes on with the latest state
+		if rv > 0 {
 			plan.exact, plan.rv = true, uint64(rv)
+		} else { // a negative one goes on with the latest state
+			plan.consistent = true
 		}
 		return plan, nil
 	}
@@ -113,7 +117,7 @@ func planList(opts *internalversion.ListOptions, sel selection) (listPlan, error
 	if err != nil {
 		return plan, errors.NewBadRequest("invalid resource version: " + err.Error())
 	}
-	plan.rv = rv
+	plan.rv, plan.consistent = rv, opts.ResourceVersion == ""
 	switch opts.ResourceVersionMatch {
 	case metav1.ResourceVersionMatchExact:
 		plan.exact = true
@@ -154,9 +158,9 @@ func (s *Server) list(ctx context.Context, c *collection, opts *internalversion.
 		return nil, metav1.ListMeta{}, err
 	}
 	s.writer.mu.Lock()
-	at := s.writer.rv
-	if plan.exact {
-		at = plan.rv
+	at := plan.rv
+	if !plan.exact {
+		at = s.writer.lookLocked(c, plan.rv, plan.consistent)
 	}
 	if at < c.floor {
 		s.writer.mu.Unlock()

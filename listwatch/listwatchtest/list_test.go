@@ -195,3 +195,21 @@ func TestWindowBoundsHistory(t *testing.T) {
 		t.Errorf("the current version is always there: %d", got.code)
 	}
 }
+
+// TestAnyVersionIsThatOfTheCache: a list of any version has the version up to
+// which the collection was looked at, not the newest of all resources.
+func TestAnyVersionIsThatOfTheCache(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.createPods(2) // versions 2 and 3
+	f.reach(8)
+	for _, c := range []struct{ version, want string }{{"0", "3"}, {"2", "3"}, {"4", "8"}, {"0", "8"}} {
+		if got := f.get(query(podsPath, "resourceVersion", c.version)).podList(t).ResourceVersion; got != c.want {
+			t.Errorf("a list at %s or later has version %s, want %s", c.version, got, c.want)
+		}
+	}
+	f.reach(10)
+	if got := f.get(podsPath).podList(t).ResourceVersion; got != "10" {
+		t.Errorf("a consistent list has version %s", got)
+	}
+}

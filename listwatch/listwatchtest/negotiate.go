@@ -39,15 +39,10 @@ func negotiate(r *http.Request, c *collection) (output, error) {
 	if header == "" {
 		return output{media: mediaJSON, pretty: prettyByDefault(r)}, nil
 	}
-	known := false // the router has a route for one of the clauses
 	for _, clause := range goautoneg.ParseAccept(header) {
-		known = known || routed(clause.Type, clause.SubType)
-		if clause.SubType == "*" && clause.Type != "*" {
-			continue // the router knows */* and whole types only
-		}
 		for _, media := range []string{mediaJSON, mediaProtobuf} {
 			main, sub, _ := strings.Cut(media, "/")
-			if !(clause.Type == "*" && clause.SubType == "*") && (clause.Type != main || clause.SubType != sub) {
+			if (clause.Type != main && clause.Type != "*") || (clause.SubType != sub && clause.SubType != "*") {
 				continue
 			}
 			if media == mediaProtobuf && c != nil && !c.typed && clause.Params["as"] == "" {
@@ -58,29 +53,30 @@ func negotiate(r *http.Request, c *collection) (output, error) {
 			}
 		}
 	}
-	if !known {
-		// The router refuses what no route produces, in its own words. The
-		// route of collections is also that of watches.
-		streams := ""
-		if c != nil && r.Method == http.MethodGet && parseRequest(r).name == "" {
-			streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-		}
-		return output{}, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-			"406: Not Acceptable\n\nAvailable representations: "+mediaTypes+streams, &metav1.StatusDetails{})
-	}
 	return output{}, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"only the following media types are accepted: "+mediaTypes, nil)
 }
 
-// routed reports whether a real server has a route for the media type at all.
-func routed(main, sub string) bool {
-	switch sub {
-	case "*":
-		return main == "*"
-	case "json", "yaml", "vnd.kubernetes.protobuf":
-		return main == "application"
+// routable is what a real server's router says before anything else looks at a
+// request: it wants a whole media type that some route produces, or */*.
+// collection says that the path is one of objects, which can be watched too.
+func routable(r *http.Request, collection bool) error {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return nil
 	}
-	return false
+	for _, clause := range goautoneg.ParseAccept(header) {
+		switch clause.Type + "/" + clause.SubType {
+		case "*/*", mediaJSON, "application/yaml", mediaProtobuf:
+			return nil
+		}
+	}
+	streams := ""
+	if collection && r.Method == http.MethodGet {
+		streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+	}
+	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"406: Not Acceptable\n\nAvailable representations: "+mediaTypes+streams, &metav1.StatusDetails{})
 }
 
 // transform reads the parameters of an accepted media type; false means that

@@ -1,6 +1,7 @@
 package listwatchtest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +29,8 @@ type Server struct {
 	// flowschema and priority are the headers of that name; a client may log them.
 	flowschema, priority string
 
+	playing atomic.Pointer[Play] // the script, if any
+
 	done   chan struct{}  // closed by Close
 	active sync.WaitGroup // requests of the server's own listeners
 
@@ -34,6 +38,7 @@ type Server struct {
 	closed  bool
 	url     string        // of the first TCP listener
 	pipes   *pipeListener // made by the first Dial
+	given   *pipeListener // of connections that scripts gave back, made by the first
 	serving []*http.Server
 }
 
@@ -92,7 +97,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	if err := srv.Serve(&gatedListener{Listener: l, gate: &s.gate}); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(&gatedListener{Listener: l, server: s}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -107,7 +112,7 @@ func (s *Server) serveInBackground(l net.Listener) {
 	if s.begin() {
 		go func() {
 			defer s.active.Done()
-			_ = srv.Serve(&gatedListener{Listener: l, gate: &s.gate})
+			_ = srv.Serve(&gatedListener{Listener: l, server: s})
 		}()
 	}
 }
@@ -147,6 +152,27 @@ func (s *Server) adopt(l net.Listener) (*http.Server, error) {
 	s.serving = append(s.serving, srv)
 	return srv, nil
 }
+
+// lifetime is the context of what the server does for nobody in particular.
+type lifetime struct {
+	context.Context
+	done <-chan struct{}
+}
+
+// Done implements context.Context.
+func (l lifetime) Done() <-chan struct{} { return l.done }
+
+// Err implements context.Context.
+func (l lifetime) Err() error {
+	select {
+	case <-l.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+func (s *Server) lifetime() context.Context { return lifetime{context.Background(), s.done} }
 
 // URL returns the address of the first TCP listener, or one that only Dial can
 // reach when there is none.
@@ -191,7 +217,38 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if first {
 		s.serveInBackground(pipes)
 	}
+	if p := s.playing.Load(); p != nil {
+		if err := p.dial(ctx); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: pipes.Addr(), Err: err}
+		}
+	}
 	return pipes.dial(ctx)
+}
+
+// giveBack lets net/http go on with a connection that a script took over.
+func (s *Server) giveBack(conn net.Conn, rest *bufio.Reader) {
+	s.mu.Lock()
+	first := s.given == nil && !s.closed
+	if first {
+		s.given = newPipeListener()
+	}
+	given := s.given
+	s.mu.Unlock()
+	if back, ok := conn.(*returnedConn); ok && back.rest.Buffered() == 0 {
+		conn = back.Conn // not to be wrapped once more each time
+	}
+	if first {
+		s.serveInBackground(given)
+	}
+	if given != nil {
+		select {
+		case given.conns <- &returnedConn{conn, rest}:
+			return
+		case <-given.done:
+		case <-s.done:
+		}
+	}
+	_ = conn.Close() // of no interest: the server is closing
 }
 
 // Close ends all requests and connections, and returns when nothing of the
@@ -210,6 +267,7 @@ func (s *Server) Close() {
 		// What can fail is closing a socket that the client closed before.
 		_ = srv.Close()
 	}
+	s.gate.closeAll() // net/http does not know those that a script took over
 	s.active.Wait()
 	s.writer.timers.stop()
 }

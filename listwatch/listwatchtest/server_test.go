@@ -342,10 +342,16 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", target, got.code, got.body, want)
 		}
 	}
-	for _, target := range []string{"/", "/metrics", "/apis/none", "/apis/none/v1", "/openapi/v2"} {
-		if got := f.get(target); got.code != 404 {
-			t.Errorf("%s: %d, want 404", target, got.code)
+	for target, media := range map[string]string{
+		"/": "text/plain", "/metrics": "text/plain", "/apis/none": "text/plain", "/apis/none/v1": "text/plain",
+		"/apis/none/v1/things": "text/plain", "/openapi/v2": "text/plain", "/api/v9": mediaJSON, "/apis/example.com/v1/things": mediaJSON,
+	} {
+		if got := f.get(target); got.code != 404 || !strings.HasPrefix(got.header.Get("Content-Type"), media) {
+			t.Errorf("%s: %d %s, want 404 as %s", target, got.code, got.header.Get("Content-Type"), media)
 		}
+	}
+	if got := f.get("/api", "Accept: text/html"); got.code != 406 {
+		t.Errorf("discovery as HTML: %d", got.code)
 	}
 	if got := f.do(http.MethodPost, "/api/v1", "{}"); got.code != 405 {
 		t.Errorf("POST to discovery: %d", got.code)

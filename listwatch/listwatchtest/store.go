@@ -32,7 +32,11 @@ type collection struct {
 	log     []change // of the last changes, oldest first
 	// floor is the version of the newest change that is no longer in the log:
 	// the oldest version that can be watched from and listed at.
-	floor    uint64
+	floor uint64
+	// seen is the version up to which the collection is known to be current,
+	// as a real server's watch cache knows it: that of its own last change, or
+	// of a later look. What may be of any version is of this one.
+	seen     uint64
 	watchers map[*watcher]struct{}
 }
 
@@ -62,7 +66,7 @@ func newStore(window, queue int) *store {
 func (s *store) register(r *resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &collection{resource: r, objects: make(map[string]Object), watchers: make(map[*watcher]struct{}), floor: s.rv}
+	c := &collection{resource: r, objects: make(map[string]Object), watchers: make(map[*watcher]struct{}), floor: s.rv, seen: s.rv}
 	if old := s.collections[r.GroupVersionResource]; old != nil {
 		s.order[slices.Index(s.order, old)] = c
 	} else {
@@ -123,6 +127,7 @@ func (s *store) commitLocked(c *collection, key string, obj Object) {
 			c.keys = slices.Insert(c.keys, i, key)
 		}
 	}
+	c.seen = s.rv
 	c.log = append(c.log, ev)
 	c.trimLocked(s.window)
 	for w := range c.watchers {
@@ -159,6 +164,15 @@ func (s *store) compact(rv uint64) {
 		c.trimLocked(len(c.log) - kept)
 		c.floor = max(c.floor, rv)
 	}
+}
+
+// lookLocked returns the version at which a request that wants at least version
+// rv sees the collection. A consistent one wants the newest.
+func (s *store) lookLocked(c *collection, rv uint64, consistent bool) uint64 {
+	if consistent || rv > c.seen {
+		c.seen = s.rv
+	}
+	return c.seen
 }
 
 // stateLocked returns the objects as they were at version rv, which must not be

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -60,7 +61,7 @@ func watchListRequest(opts *internalversion.ListOptions) bool {
 }
 
 func (s *Server) openWatch(r *http.Request, c *collection, opts *internalversion.ListOptions, sel selection, rv uint64) (*watcher, error) {
-	from := watchFrom{rv: rv, endMark: watchListRequest(opts)}
+	from := watchFrom{rv: rv, consistent: opts.ResourceVersion == "", endMark: watchListRequest(opts)}
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if err := s.waitFresh(r.Context(), rv); err != nil {
 			return nil, err
@@ -245,7 +246,10 @@ func (st *stream) flush() error {
 	}
 	st.dirty = false
 	if st.member != nil {
-		err := st.member.Close()
+		// The flush before the end is a real server's, and matters: a reader
+		// that goes on to the next member, as net/http's does, would hold the
+		// events back until that comes.
+		err := errors.Join(st.member.Flush(), st.member.Close())
 		st.member = nil
 		if err != nil {
 			return err

@@ -35,11 +35,13 @@ func TestWatchStarts(t *testing.T) {
 		{"before the window is an event", "resourceVersion=2", []string{"ERROR 410 too old resource version: 2 (3)"}},
 		{"initial events end with a bookmark", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 			[]string{"ADDED p-0 rv=2", "ADDED p-2 rv=4", "BOOKMARK rv=9 end"}},
-		{"so does an old-fashioned watch that allows them", "resourceVersion=0&allowWatchBookmarks=true",
+		{"an old-fashioned watch that allows them ends with one too, of a version that needs no look", "resourceVersion=0&allowWatchBookmarks=true",
+			[]string{"ADDED p-0 rv=2", "ADDED p-2 rv=4", "BOOKMARK rv=5 end"}},
+		{"a look is needed for a later version", "resourceVersion=6&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 			[]string{"ADDED p-0 rv=2", "ADDED p-2 rv=4", "BOOKMARK rv=9 end"}},
 		{"without bookmarks there is no end mark", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan", []string{"ADDED p-0 rv=2", "ADDED p-2 rv=4"}},
 		{"a watch-list does not take an old version for exact", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=2",
-			[]string{"ADDED p-0 rv=2", "ADDED p-2 rv=4", "BOOKMARK rv=9 end"}},
+			[]string{"ADDED p-0 rv=2", "ADDED p-2 rv=4", "BOOKMARK rv=5 end"}},
 		{"a watch-list in the future is an event", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=99",
 			[]string{"ERROR 504 Timeout: Too large resource version: 99, current: 9"}},
 		{"no initial events", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", nil},
@@ -216,6 +218,27 @@ func TestGzipMembersOfAWatchList(t *testing.T) {
 			if text := member(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"name":"`+name+`"`) {
 				t.Errorf("the member of %s holds %s", name, text)
 			}
+		}
+	})
+}
+
+// TestCompressedEventsAreNotHeldBack: a reader that looks for the next member,
+// as net/http's own, has each event before there is one.
+func TestCompressedEventsAreNotHeldBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		f.client.Transport.(*http.Transport).DisableCompression = false
+		start := time.Now()
+		w := f.watch("sendInitialEvents", "true", "resourceVersionMatch", "NotOlderThan", "allowWatchBookmarks", "true", "timeoutSeconds", "30")
+		if !w.resp.Uncompressed {
+			t.Fatal("the watch-list is not compressed")
+		}
+		w.expect("BOOKMARK rv=1 end")
+		must(t, f.srv.Create(testPod("p", "node-a")))
+		w.expect("ADDED p rv=2")
+		if held := time.Since(start); held != 0 {
+			t.Errorf("the events were held back for %s", held)
 		}
 	})
 }

@@ -60,9 +60,10 @@ func (s *store) take(w *watcher) (batch []pending, over bool) {
 
 // watchFrom says where a watch begins.
 type watchFrom struct {
-	rv      uint64
-	initial bool // the current state first
-	endMark bool
+	rv         uint64
+	consistent bool // no version was given
+	initial    bool // the current state first
+	endMark    bool
 }
 
 // watch opens a watch. The error is an Expired one, to be sent in the stream.
@@ -72,9 +73,10 @@ func (s *store) watch(c *collection, sel selection, from watchFrom, bookmarks bo
 	w := &watcher{selection: sel, bookmarks: bookmarks, wake: make(chan struct{}, 1), start: from.rv}
 	switch {
 	case from.initial:
-		w.initial, w.endMark, w.start = c.stateLocked(s.rv), from.endMark, s.rv
-	case from.rv == 0:
-		w.start = s.rv // sendInitialEvents=false: from now on
+		w.start = s.lookLocked(c, from.rv, from.consistent)
+		w.initial, w.endMark = c.stateLocked(w.start), from.endMark
+	case from.rv == 0: // sendInitialEvents=false: from now on
+		w.start = s.lookLocked(c, 0, from.consistent)
 	case from.rv < c.floor:
 		return nil, errors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from.rv, c.floor))
 	default:
@@ -103,6 +105,7 @@ func (s *store) unwatch(c *collection, w *watcher) {
 func (s *store) bookmark(c *collection, w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.seen = s.rv
 	for each := range c.watchers {
 		// A watch from a version that is not there yet has nothing to say.
 		if (w == nil || each == w) && each.bookmarks && each.start <= s.rv {

@@ -75,7 +75,7 @@ func TestWriteErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", c.name, c.err, c.want)
 		}
 	}
-	if err := f.srv.Create(&corev1.Endpoints{}); err == nil || !strings.Contains(err.Error(), "add it to Config.Resources") {
+	if err := f.srv.Create(&corev1.PodTemplate{}); err == nil || !strings.Contains(err.Error(), "add it to Config.Resources") {
 		t.Errorf("a kind that is not served: %v", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestWritesOverHTTP(t *testing.T) {
 		{"strategic merge patch", "PATCH", defaultPods + "/p", `{"spec":{"containers":[{"name":"c","image":"j"}]}}`, []string{strategic}, 200, `"image":"j"`},
 		{"patch status", "PATCH", defaultPods + "/p/status", `{"status":{"phase":"Failed"}}`, []string{merge}, 200, `"phase":"Failed"`},
 		{"json patch", "PATCH", defaultPods + "/p", `[{"op":"add","path":"/metadata/labels/e","value":"f"}]`, []string{"Content-Type: application/json-patch+json"}, 200, `"e":"f"`},
-		{"json patch that fails", "PATCH", defaultPods + "/p", `[{"op":"remove","path":"/nowhere"}]`, []string{"Content-Type: application/json-patch+json"}, 422, "nowhere"},
+		{"json patch that fails", "PATCH", defaultPods + "/p", `[{"op":"remove","path":"/nowhere"}]`, []string{"Content-Type: application/json-patch+json"}, 422, "rejected our request"},
 		{"garbage patch", "PATCH", defaultPods + "/p", `{`, []string{merge}, 400, "unexpected end of JSON input"},
 		{"patch of an unknown kind", "PATCH", defaultPods + "/p", `[]`, []string{"Content-Type: application/apply-patch+yaml"}, 415, "415: Unsupported Media Type"},
 		{"delete for trial", "DELETE", defaultPods + "/p?dryRun=All", "", nil, 200, `"deletionTimestamp"`},

@@ -95,7 +95,7 @@ func start(t *testing.T, path string, args ...string) *program {
 		p.Kill()
 		stdout.Close()
 		if t.Failed() {
-			t.Logf("%s %s\n%s", p.name, strings.Join(args, " "), p.LogTail(30))
+			t.Logf("%s %s\n%s", p.name, strings.Join(args, " "), p.LogTail(60))
 		}
 	})
 	return p
@@ -147,8 +147,8 @@ func nodewatch(t *testing.T) string {
 
 // foldLines folds lines of --output-watch-events as they are printed. The
 // returned channel is closed at the end of the output.
-func foldLines(t *testing.T, p *program) (*fold, <-chan struct{}) {
-	f, done := newFold(), make(chan struct{})
+func foldLines(t *testing.T, p *program, oneCollection bool) (*fold, <-chan struct{}) {
+	f, done := newFold(oneCollection), make(chan struct{})
 	go func() {
 		defer close(done)
 		lines := bufio.NewReader(p.stdout)
@@ -179,8 +179,8 @@ func (f *fold) applyLine(line []byte) {
 		return
 	}
 	pod := unstructured.Unstructured{Object: e.Object}
-	f.apply(e.Type, pod.GetNamespace()+"/"+pod.GetName(),
-		identity{string(pod.GetUID()), pod.GetResourceVersion()}, e.FinalStateUnknown)
+	f.apply(e.Type, identity{pod.GetNamespace() + "/" + pod.GetName(),
+		string(pod.GetUID()), pod.GetResourceVersion()}, e.FinalStateUnknown)
 }
 
 // awaitLine reads the program's output until a line satisfies ok, and returns it.

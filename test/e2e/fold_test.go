@@ -17,34 +17,45 @@ import (
 
 // convergence bounds the wait for a watcher to know what the server knows. It
 // covers the longest backoff after a crash.
-const convergence = 20 * time.Second
+const convergence = 60 * time.Second
 
 // A fold is the collection that a stream of events describes. It notes where
 // the stream contradicts itself.
+//
+// It goes by UID, not by name: where one stream tells of several nodes, events
+// are in order for each object only, and the delete of a pod on one node may
+// come after the creation of its successor, of the same name, on another. A
+// stream of one collection has no such excuse: oneCollection says so.
 type fold struct {
+	oneCollection bool
+
 	mu      sync.Mutex
-	objects map[string]identity // by namespace/name
-	last    map[string]uint64   // newest resourceVersion by UID
+	objects map[string]string // resourceVersion by object, see identity.object
+	names   map[string]string // UID of the pod that has the name
+	last    map[string]uint64 // newest resourceVersion by UID
 	events  int
 	faults  []string
 	changed chan struct{} // closed and replaced by each event
 }
 
 // identity is one version of one object.
-type identity struct{ UID, ResourceVersion string }
+type identity struct{ Key, UID, ResourceVersion string }
 
-func newFold() *fold {
-	return &fold{objects: map[string]identity{}, last: map[string]uint64{}, changed: make(chan struct{})}
+// object names the object of all these versions.
+func (id identity) object() string { return id.Key + " " + id.UID }
+
+func newFold(oneCollection bool) *fold {
+	return &fold{oneCollection: oneCollection, names: map[string]string{}, objects: map[string]string{}, last: map[string]uint64{}, changed: make(chan struct{})}
 }
 
 // apply takes one event: ADDED, MODIFIED or DELETED.
-func (f *fold) apply(kind, key string, id identity, finalStateUnknown bool) {
+func (f *fold) apply(kind string, id identity, finalStateUnknown bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.events++
-	have, known := f.objects[key]
+	have, known := f.objects[id.object()]
 	fault := func(what string) {
-		f.faults = append(f.faults, fmt.Sprintf("%s %s %v: %s; known was %v", kind, key, id, what, have))
+		f.faults = append(f.faults, fmt.Sprintf("%s %v: %s; known was %q", kind, id, what, have))
 	}
 	rv, err := strconv.ParseUint(id.ResourceVersion, 10, 64)
 	switch {
@@ -60,17 +71,24 @@ func (f *fold) apply(kind, key string, id identity, finalStateUnknown bool) {
 		if known {
 			fault("added again")
 		}
-		f.objects[key] = id
+		if uid, taken := f.names[id.Key]; taken && f.oneCollection {
+			fault("added before the delete of its predecessor " + uid)
+		}
+		f.names[id.Key] = id.UID
+		f.objects[id.object()] = id.ResourceVersion
 	case "MODIFIED":
-		if !known || have.UID != id.UID {
+		if !known {
 			fault("was not there")
 		}
-		f.objects[key] = id
+		f.objects[id.object()] = id.ResourceVersion
 	case "DELETED":
-		if !known || have.UID != id.UID {
+		if !known {
 			fault("was not there")
 		}
-		delete(f.objects, key)
+		delete(f.objects, id.object())
+		if f.names[id.Key] == id.UID {
+			delete(f.names, id.Key)
+		}
 	default:
 		fault("no such type of event")
 	}
@@ -79,7 +97,7 @@ func (f *fold) apply(kind, key string, id identity, finalStateUnknown bool) {
 }
 
 // await waits, as long as ctx allows, until the fold is want, and reports every contradiction.
-func (f *fold) await(ctx context.Context, t *testing.T, name string, want map[string]identity) {
+func (f *fold) await(ctx context.Context, t *testing.T, name string, want map[string]string) {
 	t.Helper()
 	for {
 		f.mu.Lock()
@@ -108,21 +126,21 @@ func (f *fold) count() int {
 	return f.events
 }
 
-// stateOf asks the server for the identities of the pods that match.
-func stateOf(ctx context.Context, t *testing.T, client *kubernetes.Clientset, options metav1.ListOptions) map[string]identity {
+// stateOf asks the server for the pods that match, in the form of fold.objects.
+func stateOf(ctx context.Context, t *testing.T, client *kubernetes.Clientset, options metav1.ListOptions) map[string]string {
 	t.Helper()
 	list, err := client.CoreV1().Pods("").List(ctx, options)
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	state := map[string]identity{}
+	state := map[string]string{}
 	for i := range list.Items {
-		key, id := identify(&list.Items[i])
-		state[key] = id
+		id := identify(&list.Items[i])
+		state[id.object()] = id.ResourceVersion
 	}
 	return state
 }
 
-func identify(pod *corev1.Pod) (key string, id identity) {
-	return pod.Namespace + "/" + pod.Name, identity{string(pod.UID), pod.ResourceVersion}
+func identify(pod *corev1.Pod) identity {
+	return identity{pod.Namespace + "/" + pod.Name, string(pod.UID), pod.ResourceVersion}
 }

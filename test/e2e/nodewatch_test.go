@@ -80,7 +80,7 @@ func running(t *testing.T, r *reflector.Reflector[*corev1.Pod]) {
 
 // folded folds a reflector's events until the test ends.
 func folded(t *testing.T, r *reflector.Reflector[*corev1.Pod]) *fold {
-	f := newFold()
+	f := newFold(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -88,7 +88,7 @@ func folded(t *testing.T, r *reflector.Reflector[*corev1.Pod]) *fold {
 			if e.Type == reflector.Synced {
 				continue
 			}
-			f.apply(e.Type.String(), e.Key.String(), identity{string(e.UID), e.ResourceVersion}, e.FinalStateUnknown)
+			f.apply(e.Type.String(), identity{e.Key.String(), string(e.UID), e.ResourceVersion}, e.FinalStateUnknown)
 		}
 	})
 	t.Cleanup(func() { cancel(); wait.Wait() })
@@ -128,14 +128,13 @@ func TestReflectorFollowsChurn(t *testing.T) {
 		for _, w := range watchers {
 			want := stateOf(ctx, t, admin, metav1.ListOptions{FieldSelector: "spec.nodeName=" + w.node})
 			w.fold.await(ctx, t, w.name, want)
-			have := map[string]identity{}
-			for key, pod := range w.reflector.Store().All() {
-				if k, id := identify(pod); k == key.String() {
-					have[k] = id
-				}
+			have := map[string]string{}
+			for _, pod := range w.reflector.Store().All() {
+				id := identify(pod)
+				have[id.object()] = id.ResourceVersion
 			}
-			if fmt.Sprint(have) != fmt.Sprint(want) {
-				t.Errorf("%s: the store holds %v, the server %v", w.name, have, want)
+			if diff := cmp.Diff(want, have); diff != "" {
+				t.Errorf("%s: the server has (-), the store holds (+):\n%s", w.name, diff)
 			}
 			events += w.fold.count()
 			for why, n := range w.reflector.Stats().Restarts {

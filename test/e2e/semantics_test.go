@@ -14,7 +14,7 @@ import (
 
 // rowTimeout bounds one row. None takes more than the few seconds that a
 // server waits for a resourceVersion of the future.
-const rowTimeout = 15 * time.Second
+const rowTimeout = 30 * time.Second
 
 // runTable records each row's answer on a target and compares it with the
 // golden record. Rows run in parallel: they must not see each other's writes.
@@ -37,6 +37,7 @@ func runTable[R any](t *testing.T, table string, rows map[string]R, record func(
 func TestSemantics(t *testing.T) {
 	onTargets(t, func(t *testing.T, tg target) {
 		w := smallCluster(t.Context(), t, tg)
+		w.settle(t.Context(), t)
 		w.takePage(t)
 		probes := func(table string, rows map[string]probe) {
 			t.Run(table, func(t *testing.T) {
@@ -51,6 +52,7 @@ func TestSemantics(t *testing.T) {
 		probes("errors", errorRows())
 		t.Run("writes", func(t *testing.T) { writesTable(t, w) })
 		t.Run("watch", func(t *testing.T) { watchTable(t, w) })
+		t.Run("bookmark", func(t *testing.T) { bookmarkTable(t, w) })
 
 		// What follows asks for the past after it was dropped.
 		w.expire(t)
@@ -95,6 +97,7 @@ func (w *world) expire(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mark("after", w.relabel(ctx, t, "default", "beta", map[string]string{"app": "db", "tier": "last"}).ResourceVersion)
+	w.settle(ctx, t)
 }
 
 // cross returns name and query of each combination of the parameters' values;

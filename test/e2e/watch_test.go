@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -41,11 +40,7 @@ func (row watchRow) prepare(ctx context.Context, t *testing.T, w *world, name st
 	own.create(ctx, t, "", newPod(name, "gone", "node-a", map[string]string{"app": "web"}))
 	own.remove(ctx, t, name, "gone", 0)
 	own.mark("head", own.relabel(ctx, t, name, "two", map[string]string{"app": "db", "tier": "back"}).ResourceVersion)
-	// A read at resourceVersion 0 may be of the past; this one waits for the
-	// server's cache to have come so far.
-	if _, err := own.client.CoreV1().Pods(name).List(ctx, metav1.ListOptions{ResourceVersion: own.values["head"]}); err != nil {
-		t.Fatal(err)
-	}
+	own.settle(ctx, t)
 	return own
 }
 
@@ -91,6 +86,55 @@ func (row watchRow) record(ctx context.Context, t *testing.T, own *world) string
 	return out.String()
 }
 
+// bookmarkTable records a bookmark in each representation. Servers send one
+// each minute, and one or none shortly before a watch's timeout: short watches
+// are opened until it comes.
+func bookmarkTable(t *testing.T, w *world) {
+	rows := map[string]string{"json": mediaJSON, "protobuf": mediaProtobuf, "table": mediaTable, "partial": mediaPartial}
+	runTable(t, "bookmark", rows, func(ctx context.Context, t *testing.T, accept string) string {
+		own := w.inNamespace(ctx, t, namespaceFor(t))
+		own.create(ctx, t, "head", newPod(own.namespace, "one", "node-a", nil))
+		p := probe{
+			path:   "/api/v1/namespaces/{ns}/pods?watch=1&resourceVersion={head}&allowWatchBookmarks=true&timeoutSeconds=4",
+			accept: accept,
+		}
+		for {
+			if record := p.bookmark(ctx, t, own); record != "" {
+				return record
+			}
+		}
+	})
+}
+
+// bookmark opens a watch and returns the record of its first bookmark, or "".
+func (p probe) bookmark(ctx context.Context, t *testing.T, w *world) string {
+	t.Helper()
+	resp, err := p.open(ctx, w)
+	if err != nil {
+		t.Fatalf("no bookmark came: %v", err)
+	}
+	defer resp.Body.Close()
+	// Something must have happened, or there is nothing to mark.
+	w.relabel(ctx, t, w.namespace, "one", map[string]string{"at": w.values["head"]})
+	next, err := eventReader(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	_, end := readEvents(next, func(e event) bool {
+		if e.Type != "BOOKMARK" {
+			return false
+		}
+		fmt.Fprintf(&out, "%s ", e.Type)
+		w.writeObject(&out, e.Object, p.asked(w))
+		return true
+	})
+	if end != "END" && end != "open" {
+		t.Fatalf("the watch is %s", end)
+	}
+	return out.String()
+}
+
 // isSentinel finds the last pod, also in the rows of a Table.
 func isSentinel(e event) bool {
 	if rows, ok := e.Object["rows"].([]any); ok {
@@ -129,6 +173,7 @@ func expiredWatchTable(t *testing.T, w *world) {
 	runTable(t, "watch-expired", rows, func(ctx context.Context, t *testing.T, row watchRow) string {
 		own := w.inNamespace(ctx, t, namespaceFor(t))
 		own.values["first"] = w.values["first"]
+		own.settle(ctx, t)
 		return row.record(ctx, t, own)
 	})
 }

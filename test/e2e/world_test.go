@@ -45,6 +45,17 @@ func (w *world) inNamespace(ctx context.Context, t *testing.T, name string) *wor
 	return own
 }
 
+// settle waits until the server's cache of pods has come to the head. A read at
+// resourceVersion 0, or one not older than some moment, may be of the past before.
+func (w *world) settle(ctx context.Context, t *testing.T) {
+	t.Helper()
+	_, err := w.client.CoreV1().Pods(w.namespace).List(ctx,
+		metav1.ListOptions{ResourceVersion: strconv.FormatUint(w.head, 10)})
+	if err != nil {
+		t.Fatalf("wait for the cache: %v", err)
+	}
+}
+
 // mark names a resourceVersion and makes it the head.
 func (w *world) mark(name, rv string) {
 	n, err := strconv.ParseUint(rv, 10, 64)
@@ -73,12 +84,12 @@ func (w *world) version(rv, asked string) string {
 		return strconv.Quote(rv)
 	case err != nil:
 		return "garbage"
-	case n > w.head && rv != w.values["future"]:
+	case rv == w.values["future"]:
+		return "future"
+	case n >= w.head:
 		return "now"
 	case rv == asked:
 		return "asked"
-	case n == w.head:
-		return "now"
 	}
 	for name, value := range w.values {
 		if value == rv {

@@ -65,7 +65,7 @@ func New(o Options) (Printer, error) {
 		}
 	default:
 		if arg == "" {
-			return nil, fmt.Errorf("the output format %s needs an argument: -o %s=...", name, name)
+			return nil, fmt.Errorf("the output format %s needs an argument, as in -o %s=ARGUMENT", name, name)
 		}
 	}
 	switch name {

@@ -1,0 +1,263 @@
+package layout
+
+import (
+	"unsafe"
+)
+
+// Text collects the strings of one object while it is decoded. None is made
+// until all are known: Finish then copies them into one buffer of exactly their
+// size. Until then the variables are empty. The zero value is ready.
+//
+// An eager Text makes each string at once, in memory of its own. That is for the
+// rare input whose variables cannot be known to stay where they are.
+type Text struct {
+	Eager bool
+
+	pending []pending
+	maps    []pendingMap
+	pairs   []pair
+	total   int
+}
+
+// Span is a part of the bytes that are decoded, or, if Side is set, of the
+// buffer beside them that has the strings whose escapes were taken out.
+type Span struct {
+	off, len uint32
+}
+
+// MaxSource is how long the bytes to decode may be.
+const MaxSource = 1<<31 - 1
+
+const flag = 1 << 31
+
+// SpanOf returns the span of n bytes at off.
+func SpanOf(off, n int) Span { return Span{uint32(off), uint32(n)} }
+
+// SideSpan returns the span of n bytes at off in the side buffer.
+func SideSpan(off, n int) Span { return Span{uint32(off) | flag, uint32(n)} }
+
+// Of returns the span's bytes.
+func (s Span) Of(src, side []byte) []byte {
+	if s.off&flag != 0 {
+		src = side
+	}
+	off := int(s.off &^ flag)
+	return src[off : off+int(s.len)]
+}
+
+// pending is a string or []byte variable that has no value yet.
+type pending struct {
+	dst  unsafe.Pointer
+	span Span // with flag in len for a []byte
+}
+
+// pendingMap is a map variable and its entries among the pairs.
+type pendingMap struct {
+	dst    unsafe.Pointer
+	kind   mapKind
+	at, to int
+}
+
+type mapKind uint8
+
+const (
+	mapOfStrings mapKind = iota
+	mapOfBytes
+	mapToNil
+)
+
+// pair is a map entry, with a key that is known already, or not.
+type pair struct {
+	key, value Span
+	known      [2]string
+	isKnown    [2]bool
+}
+
+// Mark is a place in a Text.
+type Mark struct{ pending, maps int }
+
+func (t *Text) mark() Mark { return Mark{len(t.pending), len(t.maps)} }
+
+// String notes that the string variable at dst is span.
+func (t *Text) String(dst *string, span Span, src, side []byte) {
+	if t.Eager {
+		*dst = string(span.Of(src, side))
+		return
+	}
+	t.total += int(span.len)
+	t.pending = append(t.pending, pending{unsafe.Pointer(dst), span})
+}
+
+// Bytes notes that the []byte variable at dst is span. It becomes empty, not nil,
+// when span is.
+func (t *Text) Bytes(dst *[]byte, span Span, src, side []byte) {
+	if t.Eager || span.len == 0 {
+		*dst = append(make([]byte, 0, span.len), span.Of(src, side)...)
+		return
+	}
+	t.total += int(span.len)
+	span.len |= flag
+	t.pending = append(t.pending, pending{unsafe.Pointer(dst), span})
+}
+
+// move tells that the variables in the n bytes at from stand at to now.
+func (t *Text) move(m Mark, from unsafe.Pointer, n uintptr, to unsafe.Pointer) {
+	for i := m.pending; i < len(t.pending); i++ {
+		if p := &t.pending[i]; uintptr(p.dst)-uintptr(from) < n {
+			p.dst = unsafe.Add(to, uintptr(p.dst)-uintptr(from))
+		}
+	}
+	for i := m.maps; i < len(t.maps); i++ {
+		if p := &t.maps[i]; uintptr(p.dst)-uintptr(from) < n {
+			p.dst = unsafe.Add(to, uintptr(p.dst)-uintptr(from))
+		}
+	}
+}
+
+// BeginStrings begins entries for the map of strings at dst.
+func (t *Text) BeginStrings(dst *map[string]string) { t.begin(unsafe.Pointer(dst), mapOfStrings) }
+
+// BeginBytes begins entries for the map of []byte at dst.
+func (t *Text) BeginBytes(dst *map[string][]byte) { t.begin(unsafe.Pointer(dst), mapOfBytes) }
+
+// ToNil makes the map at dst nil, after the entries that were noted before.
+func (t *Text) ToNil(dst Ptr) {
+	if t.Eager {
+		*(*unsafe.Pointer)(dst.p) = nil
+		return
+	}
+	t.begin(dst.p, mapToNil)
+}
+
+func (t *Text) begin(dst unsafe.Pointer, kind mapKind) {
+	t.maps = append(t.maps, pendingMap{dst: dst, kind: kind, at: len(t.pairs), to: len(t.pairs)})
+}
+
+// Word is a key or value of a map entry: a string that is known, or a span.
+type Word struct {
+	Known   string
+	IsKnown bool
+	Span    Span
+}
+
+// Entry notes an entry of the map that was begun last.
+func (t *Text) Entry(key, value Word) {
+	if !key.IsKnown {
+		t.total += int(key.Span.len)
+	}
+	if !value.IsKnown {
+		t.total += int(value.Span.len)
+	}
+	t.pairs = append(t.pairs, pair{key: key.Span, value: value.Span,
+		known: [2]string{key.Known, value.Known}, isKnown: [2]bool{key.IsKnown, value.IsKnown}})
+	t.maps[len(t.maps)-1].to = len(t.pairs)
+}
+
+// EndEager makes an eager Text's last map. A Text that is not eager waits for Finish.
+func (t *Text) EndEager(src, side []byte) {
+	if t.Eager {
+		t.finish(src, side)
+	}
+}
+
+// Finish gives all variables their values, of src and side, and forgets them.
+func (t *Text) Finish(src, side []byte) {
+	t.finish(src, side)
+}
+
+func (t *Text) finish(src, side []byte) {
+	b := builder{src: src, side: side}
+	if t.total > 0 {
+		b.buf = make([]byte, t.total)
+	}
+	for i := range t.pending {
+		p := &t.pending[i]
+		if p.span.len&flag == 0 {
+			*(*string)(p.dst) = b.string(p.span)
+		} else {
+			p.span.len &^= flag
+			*(*[]byte)(p.dst) = b.bytes(p.span)
+		}
+	}
+	for i := range t.maps {
+		t.finishMap(&b, &t.maps[i])
+	}
+	t.Reset()
+}
+
+func (t *Text) finishMap(b *builder, m *pendingMap) {
+	pairs := t.pairs[m.at:m.to]
+	switch m.kind {
+	case mapOfStrings:
+		dst := (*map[string]string)(m.dst)
+		if *dst == nil {
+			*dst = make(map[string]string, len(pairs))
+		}
+		for i := range pairs {
+			(*dst)[b.word(&pairs[i], 0)] = b.word(&pairs[i], 1)
+		}
+	case mapOfBytes:
+		dst := (*map[string][]byte)(m.dst)
+		if *dst == nil {
+			*dst = make(map[string][]byte, len(pairs))
+		}
+		for i := range pairs {
+			key := b.word(&pairs[i], 0)
+			switch p := &pairs[i]; {
+			case p.isKnown[1]: // only nil is known beforehand
+				(*dst)[key] = nil
+			case p.value.len == 0:
+				(*dst)[key] = []byte{}
+			default:
+				(*dst)[key] = b.bytes(p.value)
+			}
+		}
+	case mapToNil:
+		*(*unsafe.Pointer)(m.dst) = nil
+	}
+}
+
+// Reset forgets all that was noted, and lets large buffers go.
+func (t *Text) Reset() {
+	t.pending = reset(t.pending)
+	t.maps = reset(t.maps)
+	t.pairs = reset(t.pairs)
+	t.total = 0
+}
+
+func reset[E any](s []E) []E {
+	const keep = 4096
+	clear(s)
+	if cap(s) > keep {
+		return nil
+	}
+	return s[:0]
+}
+
+// builder cuts strings from one buffer.
+type builder struct {
+	src, side, buf []byte
+}
+
+func (b *builder) bytes(s Span) []byte {
+	from := s.Of(b.src, b.side)
+	to := b.buf[:len(from):len(from)]
+	b.buf = b.buf[len(from):]
+	copy(to, from)
+	return to
+}
+
+func (b *builder) string(s Span) string {
+	to := b.bytes(s)
+	return unsafe.String(unsafe.SliceData(to), len(to))
+}
+
+func (b *builder) word(p *pair, i int) string {
+	switch {
+	case p.isKnown[i]:
+		return p.known[i]
+	case i == 0:
+		return b.string(p.key)
+	}
+	return b.string(p.value)
+}
