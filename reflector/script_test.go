@@ -50,6 +50,55 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// TestScriptsStoppedAnywhere (M2): "Everything stops within 100 ms of its
+// context, from any point", here in the middle of every script; what the server
+// does at that moment makes no difference.
+func TestScriptsStoppedAnywhere(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		script, err := listwatchtest.LoadScript(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			for _, after := range []time.Duration{0, 100 * time.Millisecond, 2 * time.Second, 70 * time.Second} {
+				synctest.Test(t, func(t *testing.T) { stopScript(t, script, after) })
+			}
+		})
+	}
+}
+
+func stopScript(t *testing.T, script *listwatchtest.Script, after time.Duration) {
+	lw := newScripted(t, script, listwatch.EncodingAuto)
+	r, err := reflector.New(scriptConfig(t, script, lw, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	time.Sleep(after)
+	cancel()
+	stopping := time.Now()
+	wg.Wait()
+	if d := time.Since(stopping); d > 100*time.Millisecond {
+		t.Errorf("stopped after %v: it took %v\n%s", after, d, lw.play.Transcript())
+	}
+	if s := r.Status(); s.State != reflector.StateStopped {
+		t.Errorf("stopped after %v: the state is %v", after, s.State)
+	}
+	lw.Close()
+	lw.server.Close()
+}
+
 var encodings = []struct {
 	name   string
 	policy listwatch.EncodingPolicy

@@ -25,6 +25,13 @@
 // server before the bubble ends. [Server.Handler] is for callers that bring their
 // own http.Server, [Server.Serve] for those that bring a net.Listener.
 //
+// # Scripts
+//
+// [Server.Play] answers as a [Script] says instead, byte for byte: errors, cut and
+// hung connections, odd chunks, gzip, bookmarks and lists, and checks what the
+// client asks, in which order and when. What the script does not say is served
+// as ever. The format is described in docs/testing.md; see the example of Play.
+//
 // # What is faithful
 //
 // The rules of resourceVersion, resourceVersionMatch, limit and continue; the

@@ -120,12 +120,12 @@ func ExampleParseScript() {
 	_, err := listwatchtest.ParseScript("typo.txt", []byte(`
 > LIST rv=
 < list 100 web-0
-> WATCH rv=100 after=1s
+> WATCH rv=100 after=2s..1s
 < hodl
 `))
 	fmt.Println(err)
 	// Output:
 	// typo.txt:3: web-0: no name or no @: write [KIND:][NAMESPACE/]NAME@RV[/UID][!][+BYTES][=PHASE]
-	// typo.txt:4: after=1s: write LOW..HIGH, such as 1s..1500ms
+	// typo.txt:4: after=2s..1s: 2s is more than 1s
 	// typo.txt:5: hodl is no answer
 }

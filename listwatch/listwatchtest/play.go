@@ -61,7 +61,7 @@ func (p *Play) Wait(ctx context.Context) error {
 		if p.next >= len(p.script.steps) {
 			return fmt.Errorf("%s: the last answer is not over: %w", p.script.Name, context.Cause(ctx))
 		}
-		st := &p.script.steps[p.next]
+		st := p.script.steps[p.next]
 		return fmt.Errorf("%s: %s did not come: %w", st.pos, &st.request, context.Cause(ctx))
 	}
 }
@@ -147,7 +147,7 @@ func (p *Play) take(got *arrival) (st *scriptStep, last bool, what outcome) {
 	defer p.mu.Unlock()
 	gap := time.Since(p.ended)
 	if p.next < len(p.script.steps) && p.fault == nil {
-		st = &p.script.steps[p.next]
+		st = p.script.steps[p.next]
 	}
 	var why string
 	switch {

@@ -24,7 +24,7 @@ type Script struct {
 	resource string // that the script is about
 	serve    bool   // what does not match is served as without a script
 	defaults objectDefaults
-	steps    []scriptStep
+	steps    []*scriptStep
 	files    map[string][]byte // of the archive
 }
 

@@ -11,8 +11,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// maxTimes bounds times= of a request, and so the memory that parsing takes.
-const maxTimes = 10_000
+// maxTimes bounds times= of one request, maxSteps all requests of a script, and
+// so the memory that parsing takes.
+const (
+	maxTimes = 10_000
+	maxSteps = 100_000
+)
 
 // ParseScript parses a script. name stands in its messages. All that is wrong
 // is reported at once, each with name and line.
@@ -29,8 +33,10 @@ func ParseScript(name string, text []byte) (*Script, error) {
 		p.line = i + 1
 		p.parse(strings.TrimSpace(line))
 	}
-	for i := range p.script.steps {
-		p.checkStep(&p.script.steps[i])
+	for i, st := range p.script.steps {
+		if i == 0 || st != p.script.steps[i-1] {
+			p.checkStep(st)
+		}
 	}
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
@@ -41,10 +47,10 @@ func ParseScript(name string, text []byte) (*Script, error) {
 type scriptParser struct {
 	script *Script
 	line   int
-	// first is the index of the first step of the last request line, which
-	// stands for several where it says times=.
-	first int
-	errs  []error
+	// last is the step of the last request line; a line that says times= has
+	// it in the script several times.
+	last *scriptStep
+	errs []error
 }
 
 func (p *scriptParser) pos() string { return fmt.Sprintf("%s:%d", p.script.Name, p.line) }
@@ -88,9 +94,9 @@ func (p *scriptParser) parse(line string) {
 }
 
 func (p *scriptParser) parseRequest(rest string) {
-	st := scriptStep{pos: p.pos()}
+	st := &scriptStep{pos: p.pos()}
 	words := strings.Fields(rest)
-	p.first = len(p.script.steps)
+	p.last = st
 	if len(words) == 0 {
 		p.fail("a request is LIST, WATCH, WATCHLIST or DIAL")
 		return
@@ -124,16 +130,17 @@ func (p *scriptParser) parseRequest(rest string) {
 			p.fail("%s: %v", word, err)
 		}
 	}
-	if times < 1 || times > maxTimes {
-		times = 1 // it was reported
+	if len(p.script.steps)+times > maxSteps {
+		p.fail("more than %d requests in all", maxSteps)
+		times = 0
 	}
-	for range times {
+	for range min(times, maxTimes) { // more was reported
 		p.script.steps = append(p.script.steps, st)
 	}
 }
 
 func (p *scriptParser) parseAnswer(rest string) {
-	if p.first >= len(p.script.steps) {
+	if p.last == nil {
 		p.fail("an answer before the first request")
 		return
 	}
@@ -142,12 +149,7 @@ func (p *scriptParser) parseAnswer(rest string) {
 		p.fail("%v", err)
 		return
 	}
-	a := action{pos: p.pos(), text: rest, serve: rest == "serve", do: do}
-	for i := p.first; i < len(p.script.steps); i++ {
-		st := &p.script.steps[i]
-		// Each step has an array of its own: those of one line must not share growth.
-		st.actions = append(slices.Clone(st.actions), a)
-	}
+	p.last.actions = append(p.last.actions, action{pos: p.pos(), text: rest, serve: rest == "serve", do: do})
 }
 
 // checkStep checks what only the whole of a step shows.
@@ -176,11 +178,11 @@ func (p *scriptParser) checkStep(st *scriptStep) {
 	}
 }
 
-// parseRange parses LOW..HIGH, LOW.. and ..HIGH.
+// parseRange parses LOW..HIGH, LOW.., ..HIGH, and a duration that is both.
 func parseRange(s string) (low, high time.Duration, err error) {
 	from, to, ok := strings.Cut(s, "..")
 	if !ok {
-		return 0, 0, errors.New("write LOW..HIGH, such as 1s..1500ms")
+		to = from
 	}
 	if from != "" {
 		if low, err = parseSpan(from); err != nil {

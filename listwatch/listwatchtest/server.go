@@ -149,6 +149,10 @@ func (s *Server) adopt(l net.Listener) (*http.Server, error) {
 		// Clients that break connections are what this server is for.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	if l == net.Listener(s.given) {
+		// To net/http these are new, but they are idle ones, which no timeout ends.
+		srv.ReadHeaderTimeout = 0
+	}
 	s.serving = append(s.serving, srv)
 	return srv, nil
 }
