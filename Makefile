@@ -9,8 +9,10 @@ TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 60s
 BENCHTIME ?= 1s
 BENCHCOUNT ?= 6
+SEEDS ?= 10000
+SEED ?= 1
 
-.PHONY: help build test race e2e bench bench-herd fuzz lint
+.PHONY: help build test race e2e bench bench-herd fuzz lint soak mutants
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,6 +25,12 @@ test: ## run the tests
 
 race: ## run the tests under the race detector
 	go test -race ./...
+
+soak: ## run SEEDS (10000) seeds of the fault simulator, from SEED (1) on
+	go test -count=1 -timeout 2h -run '^TestSeeds$$' ./reflector/simulator -sim.seeds=$(SEEDS) -sim.from=$(SEED) -v
+
+mutants: ## plant known bugs one at a time and show that the simulator finds each
+	go test -count=1 -timeout 1h -tags mutants -run '^TestMutants$$' ./reflector/simulator -v
 
 e2e: ## run the suites against a real kube-apiserver and etcd (builds them first)
 	cd test/e2e && go test -timeout 30m ./...
@@ -44,7 +52,7 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 		list=$$(go test -list '^Fuzz' $$pkg); \
 		for target in $$(grep '^Fuzz' <<<"$$list" || true); do \
 			echo "== $$pkg $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
 		done; \
 	done
 
