@@ -152,33 +152,6 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestPromises: every promise has at least one test, and each that the table names exists.
-func TestPromises(t *testing.T) {
-	t.Parallel()
-	name := regexp.MustCompile("`([^`]+)/((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
-	script := regexp.MustCompile("`[^`]+/testdata/script/[^`]+`") // TestFolders looks for the file
-	promises := 0
-	for line := range strings.Lines(read(t, "docs/promises.md")) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 5 || strings.Contains(cells[1], "---") || strings.TrimSpace(cells[1]) == "promise" {
-			continue
-		}
-		promises++
-		tests := name.FindAllStringSubmatch(cells[3], -1)
-		if len(tests)+len(script.FindAllString(cells[3], -1)) == 0 {
-			t.Errorf("no test holds: %s", cells[1])
-		}
-		for _, m := range tests {
-			if !hasFunc(t, m[1], m[2]) {
-				t.Errorf("%s has no %s", m[1], m[2])
-			}
-		}
-	}
-	if promises < 9 {
-		t.Errorf("only %d promises found", promises)
-	}
-}
-
 // hasFunc reports whether a test file in the folder has the function.
 func hasFunc(t *testing.T, folder, function string) bool {
 	t.Helper()

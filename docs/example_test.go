@@ -24,7 +24,7 @@ func watchNode(ctx context.Context, cfg *rest.Config, node string, handle func(r
 	if err := r.WaitForSync(ctx); err != nil {
 		return err // errors.As finds the *listwatch.Error with its Reason
 	}
-	for ev := range r.Events(ctx) { // the snapshot first, then every change
+	for ev := range r.Events(ctx) { // the snapshot, reflector.Synced without an object, then every change
 		handle(ev) // ev.Object is shared: copy it before you change it
 	}
 	return nil

@@ -165,14 +165,14 @@ func reasonOf(err error) reason.Reason {
 	return reason.Transport
 }
 
-// answerOf returns the HTTP status and the Retry-After of the answer that err
-// tells of, zero where there was none.
-func answerOf(err error) (code int, hint time.Duration) {
+// retryAfter returns what the answer that err tells of asked for, 0 where it
+// asked for nothing or there was none.
+func retryAfter(err error) time.Duration {
 	var e *listwatch.Error
 	if errors.As(err, &e) {
-		return e.Code, e.RetryAfter
+		return e.RetryAfter
 	}
-	return 0, 0
+	return 0
 }
 
 var _ reason.Carrier = (*fault)(nil)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
@@ -21,10 +22,14 @@ const (
 	// wait is uniform over (0, b]: full jitter, which spreads the arrivals
 	// evenly and lets a few clients back soon.
 	spread
-	// down: nobody listens, so the attempt cost the server nothing. It is asked
+	// down: no server was reached, so the attempt cost the server nothing. It is asked
 	// again within downProbe for as long as that lasts: the moment it is back
 	// is the moment to be there.
 	down
+	// queued: the client had a place of its own among all clients and lost it in
+	// the queue of a server that was starting. Uniform over (0, b], but not for
+	// long, since the server is up.
+	queued
 	// calm: the server answers but is sick (429, 5xx, silence). It is busy with
 	// the work it has, so nobody comes back early: uniform over [b/2, b].
 	calm
@@ -51,6 +56,8 @@ const (
 	// maxRetryAfter caps what a server may ask for, so that a typo of it (99999)
 	// does not take a client out for a day.
 	maxRetryAfter = time.Minute
+	// maxQueued is over how long those who lost their places are spread.
+	maxQueued = 2 * time.Second
 	// maxLag caps the wait for a lagging server: what is behind for longer is
 	// not behind, it is another history.
 	maxLag = time.Second
@@ -75,11 +82,16 @@ func paceOf(why reason.Reason, err error) pace {
 	return calm
 }
 
-// unreached reports whether err says that no connection came about: refused,
-// no route, network down. A connection that is not answered at all (a timeout)
+// unreached reports whether err says that no connection to an API server came
+// about: refused, no route, network down, or ended in the TLS handshake, as a
+// load balancer does whose servers are down. A connection that is not answered at all (a timeout)
 // does not count, since an overloaded server drops its first packets too; nor
 // does a name that does not resolve, since the name server was asked.
 func unreached(err error) bool {
+	var e *listwatch.Error
+	if errors.As(err, &e) && e.Unsent {
+		return true
+	}
 	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
 		if op.Op != "dial" {
 			continue // "proxyconnect" holds the dial of the proxy
@@ -114,12 +126,15 @@ func (b *backoff) next(p pace, hint time.Duration) time.Duration {
 	var wait time.Duration
 	switch p {
 	case atOnce:
+		b.placed = false // the server was reached
 		return 0
 	case down:
 		b.waits++
 		return b.probe(limit)
 	case spread:
 		wait = b.uniform(0, limit)
+	case queued:
+		wait = b.uniform(0, min(limit, maxQueued))
 	case calm:
 		wait = b.uniform(limit/2, limit)
 	case denied:

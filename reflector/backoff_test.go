@@ -50,6 +50,9 @@ func TestBackoffPaces(t *testing.T) {
 		{at(5), spread, 0, 1, 25600 * ms},
 		{at(6), spread, 0, 1, 30 * time.Second},
 		{at(1000), spread, 0, 1, 30 * time.Second},
+		// … and not for long where the server is up and the client stood in a queue.
+		{at(0), queued, 0, 1, 800 * ms},
+		{at(5), queued, 0, 1, 2 * time.Second},
 		// Nobody listens: soon at first, then a place in a round of 4 s, then once in each round, for ever.
 		{at(0), down, 0, 1, 800 * ms},
 		{at(1), down, 0, 1, 3750 * ms},
@@ -92,9 +95,14 @@ func TestBackoffNeverZero(t *testing.T) {
 			}
 		}
 	}
+	b.placed = true
 	steps := b.steps
 	if d := b.next(atOnce, time.Minute); d != 0 || b.steps != steps {
 		t.Errorf("at once waits %v and counts %d steps", d, b.steps-steps)
+	}
+	// Everybody was there at the same time, and has no place of his own any more.
+	if b.placed {
+		t.Error("a server that was reached and is down again is not given a new round")
 	}
 	b.reset()
 	if d := b.next(calm, 0); d > minBackoff {
@@ -210,6 +218,7 @@ func TestUnreached(t *testing.T) {
 		{"no route", asError(reason.Transport, op("dial", sys("connect", syscall.EHOSTUNREACH))), down},
 		{"network down", asError(reason.Transport, op("dial", sys("connect", syscall.ENETUNREACH))), down},
 		{"proxy refused", asError(reason.Transport, op("proxyconnect", refused)), down},
+		{"ended in the TLS handshake", &listwatch.Error{Reason: reason.Transport, Verb: "watch", Unsent: true, Err: io.EOF}, down},
 		{"proxy answers that it cannot", asError(reason.Transport, op("proxyconnect", errors.New("Bad Gateway"))), spread},
 		{"first packet lost", asError(reason.Transport, op("dial", sys("connect", syscall.ETIMEDOUT))), spread},
 		{"dial timeout", asError(reason.Deadline, &listwatch.TimeoutError{Waiting: "a connection"}), calm},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // ListerWatcher is what a reflector needs of the server; *listwatch.ListerWatcher is one.
@@ -24,21 +25,37 @@ import (
 // Where it also has
 //
 //	Resource() schema.GroupVersionResource
+//	Kind() string
 //	Transfer() *streamwatcher.Transfer
 //
-// the reflector takes the resource's name and the byte counts from there.
+// the reflector takes the resource's name, the kind of its objects ("" is not
+// known) and the byte counts from there. A wrapper has to pass them on.
 type ListerWatcher[T any] interface {
 	List(ctx context.Context, opts metav1.ListOptions, sink listwatch.Sink[T]) (metav1.ListMeta, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatcher.StreamWatcher[T], error)
 }
 
 // InitialSync says how the collection is read first, and again at a relist.
+//
+// Promises, with their tests:
+//   - Watch-list (sendInitialEvents) is the default where the server has it. Test: TestConfigDefaults,
+//     B4-retry.txt.
+//   - It ends only on a bookmark annotated k8s.io/initial-events-end. Test: B6-false-mark.txt, B1.txt,
+//     B5.txt.
+//   - It is bounded: three tries that end without the mark, or 75 s without it after the last initial
+//     event. Test: B1.txt, B2.txt, B2-silent.txt.
+//   - It falls back to list+watch on 400/403/405/406/415/422/501 or on a missing end mark, and the
+//     decision is remembered per resource and retried later. Test: TestRefusesInitialEvents, B4-400.txt,
+//     B4-strict.txt, B1-retried-later.txt.
 type InitialSync uint8
 
 const (
 	// InitialAuto is a watch-list (KEP-3157) where the server has it, else list and watch.
 	InitialAuto InitialSync = iota
-	// InitialWatchList is the same, asked for by name: it falls back as well.
+	// InitialWatchList is a watch-list and nothing else. Where the server has none
+	// the reflector reports watchlist_unsupported or watchlist_incomplete, backs
+	// off, and tries again: it is never synced. For who wants to be sure that the
+	// server is asked in this way, such as a benchmark.
 	InitialWatchList
 	// InitialList is LIST, then WATCH.
 	InitialList
@@ -59,12 +76,23 @@ func (i InitialSync) String() string {
 
 // Backoff is the one backoff of the whole cycle. A field that is 0 has its
 // default; there is no way to ask for no backoff.
+//
+// Promises, with their tests:
+//   - One exponential backoff with jitter for the whole cycle, reset only after a healthy period, never by
+//     one good LIST. Test: TestBackoffPaces, G1.txt, G5-reset.txt.
+//   - Retry-After (seconds or date) and details.retryAfterSeconds, in a response or in an ERROR event, are
+//     honoured, capped and jittered. Test: TestParseRetryAfter, G2.txt, G2-date.txt, G2-header.txt,
+//     G2-watchlist.txt.
+//   - 403/401 back off long, with one clear message that names verb, resource, user and the node-selector
+//     rule. Test: TestForbiddenNamesTheNodeRuleOnlyToANodeThatBrokeIt, H1.txt, H1-401.txt.
 type Backoff struct {
 	// Min is the longest first wait, default 800 ms; at least 10 ms.
 	Min time.Duration
-	// Max is the longest wait, default 30 s. A refusal (401, 403) waits longer,
-	// from Max/4 to four times Max, and a Retry-After of the server is honoured
-	// up to a minute, whatever Max is.
+	// Max is the longest wait, default 30 s. A server that is down (nobody
+	// listens, nothing reached it) is asked again within 4 s however long that
+	// lasts, or within Max where that is less, or Min where that is more. A
+	// refusal (401, 403) waits longer, from Max/4 to four times Max, and a
+	// Retry-After of the server is honoured up to a minute, whatever Max is.
 	Max time.Duration
 }
 
@@ -77,8 +105,12 @@ type Config[T any] struct {
 	// Resource() says, without the version.
 	Resource string
 	// Kind is the kind that objects of the collection have; what says another
-	// kind is never stored. Default: T's type name for the types of
-	// k8s.io/api, else the kind of the first object.
+	// kind is never stored. Default: what ListerWatcher's Kind() says, else
+	// decode.KindOf T, else the kind of the first object.
+	//
+	// Promises, with their tests:
+	//   - An object of another kind or with no name is never stored. Test: F3.txt, F3-list.txt,
+	//     F3-watchlist.txt.
 	Kind string
 	// ListerWatcher makes the requests.
 	ListerWatcher ListerWatcher[T]
@@ -91,9 +123,17 @@ type Config[T any] struct {
 	// WatchTimeout: each watch asks the server to end it after a random time
 	// between this and twice this, so that many clients do not come back at
 	// once. Default 5 min; at least 1 s, since the API counts in seconds.
+	//
+	// Promises, with their tests:
+	//   - A client-side deadline of the server timeout plus a margin. Test: D8-outlived.txt.
 	WatchTimeout time.Duration
 	// IdleTimeout is the longest silence on a watch before the connection is
 	// taken for dead. Default: tuned to the bookmarks seen on that connection.
+	//
+	// Promises, with their tests:
+	//   - A read watchdog, armed only while blocked on a read, tuned to the bookmark cadence seen (3×, at
+	//     least 30 s, 3 min until the first). Test: TestSlowConsumersAreNoSilence, TestSlowCallerIsNotIdle,
+	//     D1-tuned.txt.
 	IdleTimeout time.Duration
 	// Backoff is the wait between attempts.
 	Backoff Backoff
@@ -107,6 +147,10 @@ type Config[T any] struct {
 	// Rand is the source of jitter: of the waits and the watch timeouts. Only
 	// Run's goroutine uses it. nil is the runtime's.
 	Rand *rand.Rand
+	// OnStop is called once, from Run's goroutine, when Run ends: there is no
+	// request any more. It is the place to close what only this reflector uses,
+	// such as the ListerWatcher's idle connections.
+	OnStop func()
 	// Registry is where the running reflector shows itself; nil is nowhere.
 	Registry *Registry
 	// Logger gets transitions and what went wrong; nil discards.
@@ -130,7 +174,10 @@ func (c Config[T]) withDefaults() Config[T] {
 		c.Name = c.Resource
 	}
 	if c.Kind == "" {
-		c.Kind = builtinKind[T]()
+		c.Kind = kindOf(c.ListerWatcher)
+	}
+	if c.Kind == "" {
+		c.Kind = decode.KindOf[T]()
 	}
 	if c.Store == nil {
 		c.Store = NewStore[T]()
@@ -195,6 +242,14 @@ func resourceOf(lw any) (schema.GroupVersionResource, bool) {
 		return schema.GroupVersionResource{}, false
 	}
 	return named.Resource(), true
+}
+
+// kindOf asks lw for the kind of its objects; "" is not known.
+func kindOf(lw any) string {
+	if sure, ok := lw.(interface{ Kind() string }); ok {
+		return sure.Kind()
+	}
+	return ""
 }
 
 // transferOf returns lw's byte counters, or nil.

@@ -96,14 +96,26 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestExpectedKind(t *testing.T) {
-	if k := builtinKind[*corev1.Pod](); k != "Pod" {
-		t.Errorf("*corev1.Pod is %q", k)
+	if k := (Config[*corev1.Pod]{ListerWatcher: named[*corev1.Pod]{}}).withDefaults().Kind; k != "Pod" {
+		t.Errorf("the kind of pods is %q", k)
 	}
-	if k := builtinKind[corev1.Node](); k != "Node" {
-		t.Errorf("corev1.Node is %q", k)
+	// What the ListerWatcher says comes before what the type says, and after what the caller says.
+	sure := Config[*unstructured.Unstructured]{ListerWatcher: widgets{}}
+	if k := sure.withDefaults().Kind; k != "Widget" {
+		t.Errorf("the kind is %q, the ListerWatcher says Widget", k)
 	}
-	if k := builtinKind[*unstructured.Unstructured](); k != "" {
-		t.Errorf("*Unstructured is %q", k)
+	sure.Kind = "Gadget"
+	if k := sure.withDefaults().Kind; k != "Gadget" {
+		t.Errorf("the kind is %q, Config says Gadget", k)
+	}
+	// The first object that comes is a Gadget: it does not say what the collection is of.
+	sure.Kind = ""
+	known, err := New(sure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known.belongs(&decode.Meta{APIVersion: "v1", Kind: "Gadget", Name: "a"}) {
+		t.Error("a Gadget belongs to the Widgets")
 	}
 	r, err := New(Config[*unstructured.Unstructured]{ListerWatcher: named[*unstructured.Unstructured]{}})
 	if err != nil {
@@ -129,6 +141,13 @@ func TestExpectedKind(t *testing.T) {
 		t.Errorf("%d foreign objects counted, want 4", n)
 	}
 }
+
+// widgets says what it lists.
+type widgets struct {
+	named[*unstructured.Unstructured]
+}
+
+func (widgets) Kind() string { return "Widget" }
 
 func TestInitialSyncString(t *testing.T) {
 	for i, want := range map[InitialSync]string{InitialAuto: "auto", InitialWatchList: "watchlist", InitialList: "list", 7: "InitialSync(7)"} {

@@ -38,10 +38,14 @@
 // # Guarantees
 //
 // Order. Per object, events reach a subscriber in server order. Nothing is
-// delivered twice for the same (UID, resourceVersion).
+// delivered twice for the same (UID, resourceVersion), but for an object that a
+// list missed and a later one has again: it is told as Deleted, then Added.
 //
 // Snapshot. After every list or watch-list the store equals the server's
-// collection at that resourceVersion.
+// collection at that resourceVersion. Where the server may have gone back in
+// time, contents are compared and not resourceVersions, which are given out
+// again then. What no number and no content shows, nobody can know: an etcd that
+// was restored and written past our resourceVersion before we came back.
 //
 // Resume first. Any end of a watch re-watches at the last resourceVersion; only
 // where the server cannot resume there (expired, too large, gone back in time,

@@ -37,6 +37,10 @@ func (t EventType) String() string {
 }
 
 // Event is one change of the collection.
+//
+// Promises, with their tests:
+//   - A changed UID under one name is DELETE(old) then ADD(new). Test: TestUpsertAndRemove, C2-relist.txt,
+//     C2-live.txt, C2-watchlist.txt.
 type Event[T any] struct {
 	Type EventType
 	Key  decode.Key
@@ -55,6 +59,9 @@ type Event[T any] struct {
 	// FinalStateUnknown is set on a Deleted whose delete nobody saw: a list did
 	// not have the object any more, another UID came under its name, or the
 	// DELETED event did not decode. Object may be out of date.
+	//
+	// Promises, with their tests:
+	//   - What is gone is deleted (FinalStateUnknown). Test: TestReplace, C5-expired.txt, C5-watchlist.txt.
 	FinalStateUnknown bool
 }
 
@@ -69,7 +76,9 @@ type Event[T any] struct {
 //
 // Per object, events reach a subscriber in server order. Nothing is delivered
 // twice for the same (UID, resourceVersion): an object that a list missed and a
-// later one has again is told as Deleted, then Added.
+// later one has again is told as Deleted, then Added. Only a server that went
+// back in time (etcd was restored) gives resourceVersions out again; then
+// contents are compared, and what differs is told as Modified.
 //
 // Slow subscribers cost O(objects): a coalescing mailbox, never a blocked
 // socket. Up to 1,024 unread changes a subscriber gets every version. Beyond
@@ -82,6 +91,13 @@ type Event[T any] struct {
 // and all that came before is delivered. There is no goroutine behind it. A
 // panic of the body is the caller's: it ends the subscription and goes on up;
 // see Handle for a way that catches it.
+//
+// Promises, with their tests:
+//   - Per object, events reach a subscriber in server order. Test: TestModel, TestModelConcurrent.
+//   - Nothing is delivered twice for the same (UID, resourceVersion) except when a subscriber asked for
+//     replay. Test: TestModel, F10-duplicates.txt, C13-told-twice.txt.
+//   - Slow subscribers cost O(objects): a coalescing mailbox, never a blocked socket. Test:
+//     TestMailboxIsBounded, TestBlockedSubscriberHoldsUpNobody.
 func (r *Reflector[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
 	return r.store.events(ctx, mailboxLimit)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+
+	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 )
 
 // Handler is a set of functions, one for each type of event. Those that are nil
@@ -31,11 +33,16 @@ func (h Handler[T]) of(t EventType) func(Event[T]) {
 }
 
 // Handle calls h for each event of a subscription of its own, one after the
-// other on the caller's goroutine, with what Events promises. It returns the
-// cause of ctx's end, or nil when Run has returned and all is delivered.
+// other on the caller's goroutine, with what Events promises. It returns
+// ctx's error joined with its cause when ctx ends, or nil when Run has returned
+// and all is delivered.
 //
 // A panicking handler is caught, counted, and does not stop the loop: the event
 // counts as delivered and is not repeated.
+//
+// Promises, with their tests:
+//   - A panicking handler or transform is caught, counted, and does not stop the loop. Test:
+//     TestHandlerPanicIsCaughtAndCounted, C11-panic.txt.
 func (r *Reflector[T]) Handle(ctx context.Context, h Handler[T]) error {
 	return r.store.handle(ctx, h, r.log)
 }
@@ -46,11 +53,11 @@ func (s *Store[T]) handle(ctx context.Context, h Handler[T], log *slog.Logger) e
 			s.guard(ctx, call, ev, log)
 		}
 	}
-	return context.Cause(ctx)
+	return ctxerr.Of(ctx)
 }
 
-// guard makes one call and catches its panic. The log names the object, never
-// its content.
+// guard makes one call and catches its panic. Of the object the log has the key
+// alone; the panic's value is the handler's, who decides what is in it.
 func (s *Store[T]) guard(ctx context.Context, call func(Event[T]), ev Event[T], log *slog.Logger) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -40,8 +40,8 @@ func TestHandleReturnsTheCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	// Functions that are nil are not called: OnAdd.
 	h := Handler[*thing]{OnSynced: func(Event[*thing]) { cancel(why) }}
-	if err := s.handle(ctx, h, slog.New(slog.DiscardHandler)); !errors.Is(err, why) {
-		t.Errorf("error %v, want the context's cause", err)
+	if err := s.handle(ctx, h, slog.New(slog.DiscardHandler)); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's error and its cause", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"fmt"
-	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -19,19 +18,6 @@ const (
 	ignoredForeign   = "foreign"
 	ignoredFiltered  = "filtered"
 )
-
-// builtinKind returns the kind of T where it is a type of k8s.io/api, in which
-// Go name and kind are the same; else "".
-func builtinKind[T any]() string {
-	t := reflect.TypeFor[T]()
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
-		return t.Name()
-	}
-	return ""
-}
 
 // belongs reports whether an object may be one of the collection: it has a name
 // and is of the kind that is expected. "An object of another kind or with no
@@ -90,7 +76,8 @@ func (r *Reflector[T]) receive(o *decode.Object[T], put func(T), refuse func(T))
 	return true
 }
 
-// guard turns a panic of a caller's function into an error.
+// guard turns a panic of a caller's function into an error. The panic's value is
+// the caller's, who decides what is in it: it is logged.
 func (r *Reflector[T]) guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -201,8 +188,6 @@ func (r *Reflector[T]) deleted(o *decode.Object[T]) {
 	if err != nil {
 		r.seen.update(func(_ *Status, c *Stats) { c.DecodeErrors++ })
 		r.log.Warn("final state lost", "key", m.Key().String(), "rv", m.ResourceVersion, "err", err)
-		var none T
-		final = none
 	}
 	r.count(r.store.remove(m, final, err == nil))
 	r.seen.release(m.Key())

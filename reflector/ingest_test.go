@@ -84,19 +84,6 @@ func TestQuarantineCopiesItsKey(t *testing.T) {
 	}
 }
 
-func TestQuotedUser(t *testing.T) {
-	for message, want := range map[string]string{
-		`pods is forbidden: User "system:node:a" cannot list resource "pods"`: "system:node:a",
-		`pods is forbidden: User "" cannot list`:                              "",
-		`User "cut off`:                                                       "",
-		``:                                                                    "",
-	} {
-		if got := quotedUser(message); got != want {
-			t.Errorf("%s: %q, want %q", message, got, want)
-		}
-	}
-}
-
 // A refusal is told in full when it changes, and again after an hour.
 func TestDenialIsToldOnce(t *testing.T) {
 	var log strings.Builder

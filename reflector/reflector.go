@@ -10,10 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
 // ErrAlreadyRun is what a second Run returns: a reflector is run once.
+//
+// Promises, with their tests:
+//   - Run twice is an error. Test: TestRunTwice.
 var ErrAlreadyRun = errors.New("reflector: Run was called before; make a new Reflector")
 
 // ErrStopped is what WaitForSync returns when Run ended before the first snapshot.
@@ -35,7 +39,9 @@ type Reflector[T any] struct {
 	session session
 	backoff backoff
 	kind    string // expected of objects; empty until it is known
-	denial  denial
+	// What was told of refusals and of failures.
+	denial   denial
+	failures failures
 }
 
 // New returns a Reflector that has not started. An error tells every fault of c at once.
@@ -63,22 +69,40 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 // does is retried. The only errors are ErrAlreadyRun, and that of a Store which
 // another reflector fills.
 //
+// A resourceVersion that was refused is accepted again only from a read of the
+// newest state, which is the truth whatever its number.
+//
 // "Everything stops within 100 ms of its context, from any point, leaks no
 // goroutine and no socket." Run needs no goroutine but the caller's. Transform
-// and Accept are called from it and are waited for.
+// and Accept are called from it and are waited for. A RoundTripper or an exec
+// plugin of the caller's that ignores its context is not waited for: it keeps the
+// goroutine that it was called in until it returns.
+//
+// Promises, with their tests:
+//   - Any end of a watch (END, FIN, RST, 5xx, GOAWAY, idle) re-watches at the last RV. Test: D11-END.txt,
+//     D11-FIN.txt, D11-RST.txt, D11-500.txt, D1.txt, D11-watchlist.txt.
+//   - Only 410/Expired, RV regression, replay or too-large RV lead to a list. Test: TestSessionCycle,
+//     A4-http.txt, A11-restored-etcd.txt, F9-replay.txt, A3-in-stream.txt.
+//   - An RV that was refused is never accepted again: the second list of a cycle goes without RV. Test:
+//     TestSessionCycle, A1.txt, A2.txt.
+//   - Everything stops within 100 ms of its context, from any point (dial, header wait, mid-body, backoff,
+//     handler), leaks no goroutine and no socket. Test: TestStopFromAnyPoint, TestScriptsStoppedAnywhere,
+//     TestStopFromAnyPoint.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
+	defer close(r.done)
+	if r.cfg.OnStop != nil {
+		defer r.cfg.OnStop()
+	}
 	if !r.store.claim() {
-		close(r.done)
 		return fmt.Errorf("reflector %s: its Store is filled by another reflector; give each its own", r.cfg.Name)
 	}
 	if r.cfg.Registry != nil {
 		r.cfg.Registry.add(r)
 		defer r.cfg.Registry.remove(r)
 	}
-	defer close(r.done)
 	defer r.store.end()
 
 	var s state = r.sync("")
@@ -140,7 +164,10 @@ func (r *Reflector[T]) transition(ctx context.Context, from state, e exit) state
 	}
 	now := time.Now()
 	attempt := r.backoff.waits + 1
-	delay := r.backoff.next(e.pace, e.hint)
+	var delay time.Duration
+	if _, waited := from.(backingOff); !waited {
+		delay = r.backoff.next(e.pace, e.hint)
+	}
 	next := e.next
 	if delay > 0 {
 		next = backingOff{until: now.Add(delay), delay: delay, then: e.next}
@@ -209,15 +236,15 @@ func (r *Reflector[T]) complete(rv string, asked, fresh time.Time, res replaceRe
 }
 
 // WaitForSync waits for the first complete snapshot. When ctx ends before that,
-// the error joins ctx's with the last attempt's, so that errors.As finds the
-// *listwatch.Error that says why. When Run ends before that it is ErrStopped.
+// the error joins ctx's own, its cause, and the last attempt's, so that errors.As
+// finds the *listwatch.Error that says why. When Run ends before that it is ErrStopped.
 func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
 	var err error
 	select {
 	case <-r.synced:
 		return nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = ctxerr.Of(ctx)
 	case <-r.done:
 		err = ErrStopped
 	}

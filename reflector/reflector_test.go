@@ -80,13 +80,20 @@ const healthy = `
 // G4: "Run twice is an error."
 func TestRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startScript(t, healthy, nil)
+		stops := 0
+		r := startScript(t, healthy, func(c *reflector.Config[*corev1.Pod]) { c.OnStop = func() { stops++ } })
 		if err := r.Run(t.Context()); !errors.Is(err, reflector.ErrAlreadyRun) {
 			t.Errorf("the second Run: %v", err)
+		}
+		if stops != 0 {
+			t.Error("OnStop was called while the reflector runs")
 		}
 		r.stop()
 		if err := r.Run(t.Context()); !errors.Is(err, reflector.ErrAlreadyRun) {
 			t.Errorf("a Run after the end: %v", err)
+		}
+		if stops != 1 {
+			t.Errorf("OnStop was called %d times, want once", stops)
 		}
 	})
 }
@@ -154,7 +161,7 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 		cause := errors.New("enough")
 		ctx2, cancel2 := context.WithCancelCause(t.Context())
 		cancel2(cause)
-		if err := r.WaitForSync(ctx2); !errors.Is(err, cause) {
+		if err := r.WaitForSync(ctx2); !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
 			t.Errorf("the caller's cause is not in %v", err)
 		}
 		r.stop()

@@ -20,30 +20,61 @@ type denial struct {
 // denialRepeat is how often the same refusal is told again.
 const denialRepeat = time.Hour
 
-// downTold is how many attempts in a row that found nobody listening are told aloud.
-const downTold = 3
+// An outage is what lies between two healthy watches. So many failures of it are
+// told aloud, and after them one in each toldEvery.
+const (
+	toldAloud = 3
+	toldEvery = time.Minute
+)
 
-// nodeRule is the rule that the credentials of a kubelet meet (KEP-4601).
-const nodeRule = "node credentials may list and watch pods only with the field selector spec.nodeName=<own node>"
+// failures is what was told of an outage.
+type failures struct {
+	at     time.Time // when the last one was told aloud
+	untold int       // how many there were since
+}
+
+// aloud notes a failure, the one before the attempt'th wait of an outage. It
+// reports whether to tell it aloud, and if so how many failures there were since
+// the last one that was told, this one among them.
+func (f *failures) aloud(attempt int, now time.Time) (tries int, tell bool) {
+	f.untold++
+	if attempt > toldAloud && now.Sub(f.at) < toldEvery {
+		return 0, false
+	}
+	tries = f.untold
+	if attempt <= toldAloud {
+		tries = 1 // those before were of another outage
+	}
+	*f = failures{at: now}
+	return tries, true
+}
 
 // report logs a transition. The keys are stable: reflector, resource, state,
-// next, reason, rv, attempt, delay, err.
+// next, reason, rv, attempt, delay, tries, err.
+//
+// A server that is away is asked every few seconds, for hours perhaps: the first
+// three failures of an outage are warnings, then one a minute at most with the
+// number of tries since the one before. The others are debug lines.
 func (r *Reflector[T]) report(ctx context.Context, from state, e exit, next state, delay time.Duration, attempt int) {
 	level := slog.LevelWarn
 	switch e.why {
-	case "":
+	case "", reason.EOF:
 		level = slog.LevelDebug
-	case reason.EOF:
-		level = slog.LevelDebug
-	case reason.Transport:
-		// A server that is down is asked every few seconds, for hours perhaps.
-		if e.pace == down && attempt > downTold {
-			level = slog.LevelDebug
-		}
-	case reason.Stopped, reason.Expired, reason.WatchListUnsupported:
+	case reason.Stopped, reason.Expired:
 		level = slog.LevelInfo
+	case reason.WatchListUnsupported:
+		if delay == 0 { // a list follows
+			level = slog.LevelInfo
+		}
 	case reason.Forbidden, reason.Unauthorized:
 		if r.denied(ctx, e.err, delay) {
+			level = slog.LevelDebug
+		}
+	}
+	tries := 1
+	if level == slog.LevelWarn {
+		told := false
+		if tries, told = r.failures.aloud(attempt, time.Now()); !told {
 			level = slog.LevelDebug
 		}
 	}
@@ -58,6 +89,9 @@ func (r *Reflector[T]) report(ctx context.Context, from state, e exit, next stat
 	}
 	if delay > 0 {
 		attrs = append(attrs, slog.Int("attempt", attempt), slog.Duration("delay", delay.Round(time.Millisecond)))
+	}
+	if tries > 1 {
+		attrs = append(attrs, slog.Int("tries", tries))
 	}
 	if e.err != nil && e.why != reason.EOF && e.why != reason.Stopped {
 		attrs = append(attrs, slog.Any("err", e.err))
@@ -86,18 +120,15 @@ func said(from state, why reason.Reason) string {
 }
 
 // denied tells a refusal so that whoever reads it can mend it: verb, resource,
-// user, rule. The same one is told again after an hour only. It reports whether
-// err is such a refusal, so that nobody else needs to tell it.
+// user, and in err the rule where a node broke it. The same one is told again
+// after an hour only. It reports whether err is such a refusal, so that nobody
+// else needs to tell it.
 func (r *Reflector[T]) denied(ctx context.Context, err error, delay time.Duration) bool {
 	var e *listwatch.Error
 	if !errors.As(err, &e) {
 		return false
 	}
-	user := ""
-	if e.APIStatus != nil {
-		user = quotedUser(e.APIStatus.Message)
-	}
-	what := strings.Join([]string{string(e.Reason), e.Verb, user}, "|")
+	what := strings.Join([]string{string(e.Reason), e.Verb, e.User}, "|")
 	if what == r.denial.what && time.Since(r.denial.at) < denialRepeat {
 		return true
 	}
@@ -106,29 +137,13 @@ func (r *Reflector[T]) denied(ctx context.Context, err error, delay time.Duratio
 		slog.String("reason", string(e.Reason)), slog.String("verb", e.Verb),
 		slog.Duration("delay", delay.Round(time.Millisecond)), slog.Any("err", err),
 	}
-	if user != "" {
-		attrs = append(attrs, slog.String("user", user))
+	if e.User != "" {
+		attrs = append(attrs, slog.String("user", e.User))
 	}
 	message := "access denied: the server does not accept the credentials to " + e.Verb + " " + r.cfg.Resource
 	if e.Reason == reason.Forbidden {
 		message = "access denied: this user needs the verbs list and watch on " + r.cfg.Resource
-		if r.cfg.Resource == "pods" {
-			attrs = append(attrs, slog.String("rule", nodeRule))
-		}
 	}
 	r.log.LogAttrs(ctx, slog.LevelWarn, message, attrs...)
 	return true
-}
-
-// quotedUser finds the name in an API server's `User "system:node:a" cannot list resource …`.
-func quotedUser(message string) string {
-	_, rest, found := strings.Cut(message, `User "`)
-	if !found {
-		return ""
-	}
-	user, _, found := strings.Cut(rest, `"`)
-	if !found {
-		return ""
-	}
-	return user
 }

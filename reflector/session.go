@@ -1,10 +1,6 @@
 package reflector
 
-import (
-	"time"
-
-	"github.com/nodewatch-go/nodewatch/reflector/reason"
-)
+import "time"
 
 const (
 	// watchListTries: so many watch-lists may end without their mark before the
@@ -45,12 +41,16 @@ type session struct {
 	// and resourceVersion is no proof of the same version.
 	doubt bool
 	// refused is the last resourceVersion at which a watch was told that it
-	// expired. A list that answers with it is not accepted.
+	// expired. A list that answers with it is accepted only as a read of the
+	// newest state: what was asked for without a resourceVersion.
 	refused string
 	// tooLarge and stuck count watches or lists in a row that ended so.
 	tooLarge, stuck int
 	// silent is the silence so far, and patience how much is accepted now; see silence.
 	silent, patience int
+	// failed: a watch ended before its time, or none came about, since the last
+	// event or bookmark. The server may have been restarted meanwhile.
+	failed bool
 	// tries is how many watch-lists in a row ended without their mark.
 	tries int
 	// listOnly is until when watch-list is not tried, after the server proved
@@ -58,18 +58,26 @@ type session struct {
 	listOnly time.Time
 	// resumed is when the last watch was opened without a wait.
 	resumed time.Time
-	// waited is when the last wait was over; zero when that was made use of, see arrived.
+	// waited is when the last wait was over; zero when that was made use of, see arrival.
 	waited time.Time
 }
 
-// arrived reports whether the last wait was over less than a second ago. Waits
-// are jittered, so the client has a place of its own among all clients; a
-// request that follows from the answer to its first one may go at once, and
-// need not be spread anew. It may once: the next one waits.
-func (s *session) arrived(now time.Time) bool {
-	just := now.Sub(s.waited) < shortWatch
+// arrival is how to go on with a request that follows from the answer to the
+// first one after a wait. Waits are jittered, so the client has a place of its
+// own among all clients, and the second request may go at once; only one may. A
+// client that got its answer late has lost its place: it stood in a queue with
+// others (a server that starts accepts connections seconds before it serves
+// them), and all of them were answered in one instant.
+func (s *session) arrival(now time.Time) pace {
+	waited := s.waited
 	s.waited = time.Time{}
-	return just
+	switch {
+	case waited.IsZero():
+		return spread
+	case now.Sub(waited) < shortWatch:
+		return atOnce
+	}
+	return queued
 }
 
 // watchListRetry is how long a server without watch-list is listed before it is
@@ -107,12 +115,14 @@ func (s *session) lags() bool {
 func (s *session) synced(rv string) {
 	s.rv, s.heard, s.cycle, s.doubt = rv, "", true, false
 	s.tooLarge, s.stuck, s.silent, s.tries = 0, 0, 0, 0
+	s.failed = false
 }
 
 // progress notes that a watch brought an event or a bookmark.
 func (s *session) progress() {
 	s.cycle = false
 	s.tooLarge, s.stuck, s.silent = 0, 0, 0
+	s.failed, s.waited = false, time.Time{}
 	s.patience = silentLimit
 }
 
@@ -133,18 +143,26 @@ func (s *session) advance(rv string, bookmark bool) {
 	s.rv = rv
 }
 
-// silence notes a watch that lived its time and brought nothing although
-// bookmarks were asked for, and reports whether it is time to list. due says
-// that a bookmark was due in that time; without, it weighs half.
+// silence notes a watch that brought nothing although bookmarks were asked for,
+// and reports whether it is time to list. due says that a bookmark was due in
+// that time; without, it weighs half.
 //
 // An API server before which the resourceVersion lies (etcd was restored)
 // answers such a watch with 200 and stays silent until its own history has
-// caught up, which may be never. Two in a row are looked into. A server that
-// simply sends no bookmarks looks the same, so each look that found nothing
-// doubles the silence that is accepted, until something comes.
-func (s *session) silence(due bool) bool {
-	s.silent++
-	if due {
+// caught up, which may be never. Two in a row are looked into. One is enough
+// where suspicious: it is over a minute long, and there was a failure since the
+// server was last heard of. It takes a restart to put a server back, and once
+// its history has caught up nothing tells any more that it is another one.
+//
+// A server that simply sends no bookmarks looks the same, so each look that
+// found nothing doubles the silence that is accepted, until something comes.
+func (s *session) silence(due, suspicious bool) bool {
+	switch {
+	case suspicious:
+		s.silent += silentLimit
+	case due:
+		s.silent += 2
+	default:
 		s.silent++
 	}
 	limit := max(s.patience, silentLimit)
@@ -155,13 +173,5 @@ func (s *session) silence(due bool) bool {
 	return true
 }
 
-// refusesWatchList reports whether an answer says that the server has no
-// sendInitialEvents, or that this user may not watch: codes that no repetition
-// of the same request changes.
-func refusesWatchList(why reason.Reason, code int) bool {
-	switch code {
-	case 400, 403, 405, 406, 415, 422, 501:
-		return true
-	}
-	return code == 0 && why == reason.Forbidden
-}
+// suspects reports whether the next silence of over a minute will be looked into.
+func (s *session) suspects() bool { return s.failed && s.patience <= silentLimit }

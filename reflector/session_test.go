@@ -3,8 +3,6 @@ package reflector
 import (
 	"testing"
 	"time"
-
-	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
 // "RV never moves backwards because of an event."
@@ -55,7 +53,7 @@ func TestSessionSilence(t *testing.T) {
 	var s session
 	looks := func(due bool, watches int) (n int) {
 		for range watches {
-			if s.silence(due) {
+			if s.silence(due, false) {
 				n++
 				s.synced("100") // a list that found nothing
 			}
@@ -75,6 +73,14 @@ func TestSessionSilence(t *testing.T) {
 		t.Errorf("ten thousand more: %d lists, want about one in 64 watches", n)
 	}
 	s.progress()
+	if !s.silence(true, true) {
+		t.Error("one suspicious watch: no list, want one")
+	}
+	s.synced("100")
+	if s.silence(true, true) {
+		t.Error("another one, although the list found nothing: a list, want none yet")
+	}
+	s.progress()
 	if n := looks(false, 3); n != 0 {
 		t.Errorf("three in which no bookmark was due: %d lists, want none yet", n)
 	}
@@ -83,35 +89,28 @@ func TestSessionSilence(t *testing.T) {
 	}
 }
 
-// "falls back to list+watch on 400/403/405/406/415/422/501"
-func TestRefusesWatchList(t *testing.T) {
-	refused := map[int]bool{400: true, 403: true, 405: true, 406: true, 415: true, 422: true, 501: true}
-	for code := 200; code < 600; code++ {
-		if got := refusesWatchList(reason.Rejected, code); got != refused[code] {
-			t.Errorf("%d: %v", code, got)
-		}
-	}
-	if !refusesWatchList(reason.Forbidden, 0) || refusesWatchList(reason.Transport, 0) {
-		t.Error("an ERROR without a code: only Forbidden refuses")
-	}
-}
-
-// "A request that follows from the answer to its first one may go at once … It may once."
-func TestSessionArrived(t *testing.T) {
+// "The second request may go at once; only one may. A client that got its answer
+// late has lost its place."
+func TestSessionArrival(t *testing.T) {
 	var s session
 	now := time.Now()
-	if s.arrived(now) {
-		t.Error("arrived without a wait")
+	if p := s.arrival(now); p != spread {
+		t.Errorf("without a wait: pace %d, want spread", p)
 	}
 	s.waited = now
-	if !s.arrived(now.Add(shortWatch - 1)) {
-		t.Error("not arrived just after a wait")
+	if p := s.arrival(now.Add(shortWatch - 1)); p != atOnce {
+		t.Errorf("just after a wait: pace %d, want atOnce", p)
 	}
-	if s.arrived(now.Add(shortWatch - 1)) {
-		t.Error("arrived twice after one wait")
+	if p := s.arrival(now.Add(shortWatch - 1)); p != spread {
+		t.Errorf("the second after one wait: pace %d, want spread", p)
 	}
 	s.waited = now
-	if s.arrived(now.Add(shortWatch)) {
-		t.Errorf("still arrived %v after the wait", shortWatch)
+	if p := s.arrival(now.Add(shortWatch)); p != queued {
+		t.Errorf("%v after a wait: pace %d, want queued", shortWatch, p)
+	}
+	s.waited = now
+	s.progress()
+	if p := s.arrival(now); p != spread {
+		t.Errorf("after a watch that brought something: pace %d, want spread", p)
 	}
 }

@@ -81,8 +81,7 @@ func (r *Reflector[T]) listFailed(ctx context.Context, l listing, err error) exi
 		return exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
 	}
 	why := reasonOf(err)
-	_, hint := answerOf(err)
-	e := exit{why: why, err: err, next: l, pace: paceOf(why, err), hint: hint}
+	e := exit{why: why, err: err, next: l, pace: paceOf(why, err), hint: retryAfter(err)}
 	switch {
 	case why == reason.Expired && !l.whole && expiredToken(err):
 		e.next, e.pace = listing{rv: l.rv, whole: true}, atOnce

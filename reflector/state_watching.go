@@ -69,6 +69,10 @@ func (r *Reflector[T]) watch(ctx context.Context, s watching[T]) exit {
 		limit := r.cfg.IdleTimeout
 		if limit == 0 {
 			limit = a.cadence.limit()
+			if r.session.suspects() && a.brought == 0 {
+				// Is it still the same server? See session.silence.
+				limit = bookmarkDue
+			}
 		}
 		ev, err := a.next(ctx, limit)
 		if err == nil {
@@ -128,8 +132,10 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		r.backoff.reset()
 	}
 	why := reasonOf(err)
-	_, hint := answerOf(err)
+	hint := retryAfter(err)
 	again := exit{why: why, err: err, next: watching[T]{after: why}, pace: paceOf(why, err), hint: hint}
+	failed := s.failed
+	s.failed = failed || why != reason.EOF || a == nil || time.Since(a.opened) < a.timeout*4/5
 	switch why {
 	case reason.Expired:
 		// On an open stream the server may have lost its place later on.
@@ -142,8 +148,8 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		// A server that restarts forgets its history, and so tells each client
 		// that comes back after its own wait. Where that did not come of a
 		// wait, everybody is told in the same instant.
-		if hint == 0 && s.arrived(time.Now()) {
-			e.pace = atOnce
+		if now := time.Now(); hint == 0 && (a == nil || now.Sub(a.opened) < shortWatch) {
+			e.pace = s.arrival(now)
 		}
 		return e
 	case reason.RVTooLarge:
@@ -165,10 +171,15 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		lived := time.Since(a.opened)
 		// A server sends a bookmark a minute, and one shortly before the timeout.
 		due := lived >= a.timeout*4/5 || lived >= bookmarkDue
-		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due) {
+		suspicious := failed && time.Since(a.asked) >= bookmarkDue
+		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due, suspicious) {
 			s.doubt = true
+			pace := calm
+			if suspicious {
+				pace = atOnce // it took over a minute, and so will the next time
+			}
 			return r.relist(why, fmt.Errorf("neither event nor bookmark on the last watches from resourceVersion %q, which may be from before a restore of the server",
-				s.rv), "", calm)
+				s.rv), "", pace)
 		}
 		if why != reason.EOF {
 			break

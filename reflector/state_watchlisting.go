@@ -30,6 +30,9 @@ import (
 //   - expired, rv_too_large, rv_regressed: as in listing;
 //   - every other reason: watchListing after a wait;
 //   - stopped.
+//
+// With InitialWatchList there is no listing: what would lead there leads to
+// watchListing after a wait.
 type watchListing struct {
 	// rv is what the collection may not be older than; empty asks for the newest state.
 	rv string
@@ -157,12 +160,14 @@ func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err 
 		return exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
 	}
 	why := reasonOf(err)
-	code, hint := answerOf(err)
-	if refusesWatchList(why, code) {
-		return r.fallBack(reason.WatchListUnsupported, err, s)
-	}
-	e := exit{why: why, err: err, next: s, pace: paceOf(why, err), hint: hint}
+	e := exit{why: why, err: err, next: s, pace: paceOf(why, err), hint: retryAfter(err)}
+	strict := r.cfg.InitialSync == InitialWatchList // nothing but a watch-list was asked for
 	switch {
+	case refusesWatchList(err) && strict:
+		e.why = reason.WatchListUnsupported
+		return e
+	case refusesWatchList(err):
+		return r.fallBack(reason.WatchListUnsupported, err, s)
 	case s.rv == "" && why == reason.Expired:
 		e.pace = calm
 	case s.rv != "" && why == reason.RVTooLarge && r.session.lags():
@@ -175,6 +180,9 @@ func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err 
 	if why == reason.EOF {
 		e.why, e.pace = reason.WatchListIncomplete, calm
 	}
+	if strict {
+		return e
+	}
 	if try {
 		r.session.tries++
 	}
@@ -182,6 +190,13 @@ func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err 
 		return r.fallBack(reason.WatchListIncomplete, err, s)
 	}
 	return e
+}
+
+// refusesWatchList reports whether err says that the server has no watch-list
+// for this user.
+func refusesWatchList(err error) bool {
+	var answer interface{ RefusesInitialEvents() bool }
+	return errors.As(err, &answer) && answer.RefusesInitialEvents() || reasonOf(err) == reason.Forbidden
 }
 
 // fallBack lists instead, and remembers it: "the decision is remembered per

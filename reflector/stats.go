@@ -29,8 +29,16 @@ type Stats struct {
 	DecodeErrors uint64
 	// Ignored is how many events and items were not applied, by cause: "duplicate",
 	// "stale", "foreign" (another kind, no name), "filtered" (refused by Accept).
+	//
+	// Promises, with their tests:
+	//   - Unknown event types are skipped and counted. Test: F3.txt, TestUnknownTypeIsPassedOn.
 	Ignored map[string]uint64
 	// Regressions is how often the server went back in time.
+	//
+	// Promises, with their tests:
+	//   - A server that went back in time (restored etcd: bookmark or list RV below ours) is detected, counted
+	//     and answered by a full replace with real deletes. Test: A11-restored-etcd.txt,
+	//     A12-silent-future.txt.
 	Regressions uint64
 	// Panics is how many panics of transforms and handlers were caught.
 	Panics uint64
@@ -42,8 +50,8 @@ type Stats struct {
 	BackoffDelay time.Duration
 	// BackoffTotal is the time spent waiting between attempts.
 	BackoffTotal time.Duration
-	// ListDuration is from request to the last item, WatchDuration from request
-	// to the end, HandlerDuration the time a consumer took for one event.
+	// ListDuration is from request until the store equals the list, WatchDuration
+	// from request to the end, HandlerDuration the time a consumer took for one event.
 	ListDuration, WatchDuration, HandlerDuration Histogram
 	// Subscribers and MailboxDepth: how many there are, and the longest backlog of undelivered events among them.
 	Subscribers, MailboxDepth int

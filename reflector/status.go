@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
@@ -31,11 +32,23 @@ type Status struct {
 	// Synced: the first complete snapshot is in the store. It never goes back.
 	Synced bool
 	// ResourceVersion is where the next watch would start.
+	//
+	// Promises, with their tests:
+	//   - The RV taken is the list's own, never an item's. Test: TestSessionAdvance, A7.txt.
+	//   - RV never moves backwards because of an event. Test: TestSessionAdvance, F10-duplicates.txt.
 	ResourceVersion string
 	// FreshAsOf is the time up to which the store is known to be current: the
 	// start of the request of the last complete list, or when the last event or
-	// bookmark of a watch was read. Readiness can be bound to its age. Zero
+	// bookmark of a watch was dealt with. Readiness can be bound to its age. Zero
 	// before the first sync.
+	//
+	// No event says when it was sent. Where a backlog is being worked off (a slow
+	// Transform, a full socket) an event may have been sent earlier than it was
+	// dealt with, and the store is that much behind.
+	//
+	// Promises, with their tests:
+	//   - FreshAsOf is the time up to which the store is known current, and readiness can be bound to it.
+	//     Test: TestFreshAsOf, TestNotReady.
 	FreshAsOf time.Time
 	// Objects is how many there are in the store.
 	Objects int
@@ -51,7 +64,49 @@ type Status struct {
 	// RemainingItems is how many more the server estimates; 0 when it does not say.
 	RemainingItems int64
 	// Quarantined are the objects that do not decode, by key.
+	//
+	// Promises, with their tests:
+	//   - An object that does not decode is quarantined by key (error kept, metric, status) and the rest goes
+	//     on; a later good version frees it. Test: TestQuarantineCopiesItsKey, F5.txt, F5-watchlist.txt.
 	Quarantined []Quarantined
+}
+
+// The JSON forms below write an error as its text: the fields of one are not
+// for everybody to see, and need not have a JSON form.
+
+// MarshalJSON leaves LastError out where there is none.
+func (s Status) MarshalJSON() ([]byte, error) {
+	type plain Status // without this method
+	return json.Marshal(struct {
+		plain
+		LastError string `json:",omitempty"`
+	}{plain(s), errorText(s.LastError)})
+}
+
+// MarshalJSON leaves Err out for a clean end.
+func (r Restart) MarshalJSON() ([]byte, error) {
+	type plain Restart
+	return json.Marshal(struct {
+		plain
+		Err string `json:",omitempty"`
+	}{plain(r), errorText(r.Err)})
+}
+
+// MarshalJSON writes the key as namespace/name.
+func (q Quarantined) MarshalJSON() ([]byte, error) {
+	type plain Quarantined
+	return json.Marshal(struct {
+		Key string
+		plain
+		Err string
+	}{q.Key.String(), plain(q), errorText(q.Err)})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // Restart is the end of an attempt.

@@ -26,6 +26,12 @@ import (
 // Memory: an object is held alone. Keys and index values are copies, so that no
 // object that stays keeps a response, a page or a deleted neighbour alive, and
 // the maps shrink when the collection does.
+//
+// Promises, with their tests:
+//   - After every list or watch-list the store equals the server's collection at that RV. Test:
+//     TestReplace, TestSeeds.
+//   - What kept UID and RV is untouched (no event, no decode, no allocation). Test:
+//     TestUnchangedTouchesNothing, TestRelistOfUnchangedAllocatesAConstant.
 type Store[T any] struct {
 	indexes []Index[T]
 

@@ -7,11 +7,13 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 	"github.com/nodewatch-go/nodewatch/reflector"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// Feed pours what r sees into store until ctx ends, and returns its cause, or
+// Feed pours what r sees into store until ctx ends, and returns its error joined
+// with its cause, or
 // until r has stopped and everything is delivered, and returns nil. An error of
 // the store ends it as well and is returned.
 //
@@ -34,7 +36,7 @@ func Feed[T any](ctx context.Context, r *reflector.Reflector[T], store cache.Ref
 			return err
 		}
 	}
-	return context.Cause(ctx)
+	return ctxerr.Of(ctx)
 }
 
 // feed is one run of Feed.

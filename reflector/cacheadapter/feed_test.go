@@ -296,7 +296,7 @@ func TestFeedReturnsTheCause(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(why) })
 		calls := new(recorder)
-		if err := Feed(ctx, r, calls); !errors.Is(err, why) {
+		if err := Feed(ctx, r, calls); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want %v", err, why)
 		}
 		if len(calls.calls) > 0 {

@@ -192,7 +192,7 @@ nodewatch_last_byte_age_seconds{reflector="agent",resource="pods"} 81
 # HELP nodewatch_last_resource_version The resourceVersion up to which the store is known. Absent while there is none, or none that is a number.
 # TYPE nodewatch_last_resource_version gauge
 nodewatch_last_resource_version{reflector="agent",resource="pods"} 99
-# HELP nodewatch_list_duration_seconds Time from the request of a list or watch-list to its last item.
+# HELP nodewatch_list_duration_seconds Time from the request of a list or watch-list until the store equals it, deletes included.
 # TYPE nodewatch_list_duration_seconds histogram
 nodewatch_list_duration_seconds_bucket{reflector="agent",resource="pods",le="0.1"} 46
 nodewatch_list_duration_seconds_bucket{reflector="agent",resource="pods",le="1"} 48

@@ -1,0 +1,220 @@
+package simulator
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A mutant is a known bug that is planted into the code: one text of one file
+// replaced by another. Most of them were bugs of some list/watch client.
+type mutant struct {
+	name     string
+	file     string // below the module's root
+	old, new string // old occurs exactly once
+}
+
+var mutants = []mutant{
+	{
+		"takes the resourceVersion of an item for the list's",
+		"reflector/state_listing.go",
+		"r.complete(meta.ResourceVersion, asked, asked, res)",
+		"r.complete(strings.Join([]string{in.heard, meta.ResourceVersion}[min(1, 1-min(1, len(in.heard))):][:1], \"\"), asked, asked, res)",
+	},
+	{
+		"accepts a list at the resourceVersion that was refused",
+		"reflector/state_listing.go",
+		`case got != "" && got == r.session.refused:`,
+		`case got != "" && got == "refused":`,
+	},
+	{
+		"forgets the deletes that a relist finds",
+		"reflector/store_replace.go",
+		"for _, e := range gone {",
+		"for _, e := range gone[:0] {",
+	},
+	{
+		"resumes after 410",
+		"reflector/state_watching.go",
+		"e := r.relist(why, err, s.relistRV(), spread)",
+		"e := again",
+	},
+	{
+		"lists after a reset connection",
+		"reflector/state_watching.go",
+		"case reason.RVRegressed, reason.Replay:",
+		"case reason.RVRegressed, reason.Replay, reason.Transport:",
+	},
+	{
+		"moves its resourceVersion by what is not of the collection",
+		"reflector/state_watching.go",
+		"\t\tcase skipped:\n\t\t\ta.note(time.Now())\n\t\t\treturn nil\n",
+		"\t\tcase skipped:\n\t\t\ta.note(time.Now())\n",
+	},
+	{
+		"takes a list that was cut for complete",
+		"listwatch/list.go",
+		"\tif err == nil {\n\t\treturn l.meta, nil\n\t}\n\tvar stop",
+		"\tif err == nil || errors.Is(err, io.ErrUnexpectedEOF) {\n\t\treturn l.meta, nil\n\t}\n\tvar stop",
+	},
+	{
+		"ignores bookmarks",
+		"reflector/state_watching.go",
+		"r.session.advance(rv, bookmark)",
+		"if !bookmark {\n\t\tr.session.advance(rv, bookmark)\n\t}",
+	},
+	{
+		"ends a watch-list at a plain bookmark",
+		"reflector/state_watchlisting.go",
+		"if m := ev.Object.Meta; m.InitialEventsEnd {",
+		`if m := ev.Object.Meta; m.ResourceVersion != "" {`,
+	},
+	{
+		"asks for watch-lists for ever",
+		"reflector/session.go",
+		"watchListTries = 3",
+		"watchListTries = 3000",
+	},
+	{
+		"has no watchdog for silence",
+		"reflector/attempt.go",
+		"a.sw.SetIdleTimeout(limit)",
+		"a.sw.SetIdleTimeout(0 * limit)",
+	},
+	{
+		"resets its backoff after one good list",
+		"reflector/reflector.go",
+		"\tr.session.synced(rv)\n",
+		"\tr.session.synced(rv)\n\tr.backoff.reset()\n",
+	},
+	{
+		"does not heed Retry-After",
+		"reflector/backoff.go",
+		"if hint = min(hint, maxRetryAfter); hint > 0 {",
+		"if hint = min(hint, maxRetryAfter); hint < 0 {",
+	},
+	{
+		"takes a changed UID for a modification",
+		"reflector/store.go",
+		"if old != nil && old.uid != e.uid {",
+		`if old != nil && old.uid == "" {`,
+	},
+	{
+		"delivers the delete of what was never delivered",
+		"reflector/mailbox.go",
+		"\tcase a.Type == Added && b.Type == Deleted:\n\t\treturn Event[T]{}, mergedNone\n",
+		"\tcase a.Type == Added && b.Type == Deleted:\n\t\treturn b, mergedOne\n",
+	},
+	{
+		"swallows a delete before an add",
+		"reflector/mailbox.go",
+		"\treturn Event[T]{}, mergedBoth\n",
+		"\treturn b, mergedOne\n",
+	},
+	{
+		"ignores a bookmark from before",
+		"reflector/state_watching.go",
+		"if olderRV(rv, r.session.rv) {",
+		`if rv == "before" {`,
+	},
+	{
+		"keeps versions of a lost history",
+		"reflector/store_replace.go",
+		"if !rewound && !follows(rv, old.rv) {",
+		"if !follows(rv, old.rv) {",
+	},
+	{
+		"trusts UID and resourceVersion after a restore",
+		"reflector/store_replace.go",
+		"\tif reflect.DeepEqual(a, b) {\n",
+		"\tif reflect.DeepEqual(a, b) || true {\n",
+	},
+	{
+		"takes a list older than what a cut one brought",
+		"reflector/session.go",
+		"if olderRV(s.rv, s.heard) {",
+		`if s.heard == "never" {`,
+	},
+	{
+		"an undecodable object ends the stream",
+		"reflector/ingest.go",
+		"if !good && known && !same {",
+		"if !good {\n\t\treturn doubtful\n\t}\n\tif !good && known && !same {",
+	},
+	{
+		"keeps an object whose name another one took",
+		"reflector/store_replace.go",
+		"if !ok || old.uid != m.UID {",
+		"if !ok {",
+	},
+	{
+		"brings back what is gone when it is told again",
+		"reflector/ingest.go",
+		"if gone.hold(m.UID, m.ResourceVersion) {",
+		`if gone.hold(m.UID, m.ResourceVersion) && m.Name == "" {`,
+	},
+	{
+		"says that it is fresh as of the end of a list",
+		"reflector/state_listing.go",
+		"r.complete(meta.ResourceVersion, asked, asked, res)",
+		"r.complete(meta.ResourceVersion, asked, time.Now(), res)",
+	},
+	{
+		"does not close the body of a watch",
+		"reflector/attempt.go",
+		"\ta.sw.Stop()\n\ta.cancel(nil)\n",
+		"\ta.cancel(nil)\n",
+	},
+	{
+		"leaves a goroutine behind when a request is cancelled",
+		"listwatch/answer.go",
+		"case <-a.ctx.Done():\n\t\t\tif err == nil {",
+		"case <-context.WithoutCancel(a.ctx).Done():\n\t\t\tif err == nil {",
+	},
+	{
+		"waits for its backoff when it is told to stop",
+		"reflector/state_backingoff.go",
+		"case <-ctx.Done():",
+		"case <-context.WithoutCancel(ctx).Done():",
+	},
+	{
+		"reads a silent watch from the server's future for ever",
+		"reflector/session.go",
+		"silentLimit = 4",
+		"silentLimit = 4000",
+	},
+}
+
+// root is the module's root.
+const root = "../.."
+
+// plant returns the file of m with the bug in it.
+func plant(t *testing.T, m mutant) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, m.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		t.Fatalf("%s has %d times, want once: %s", m.file, n, m.old)
+	}
+	return []byte(strings.Replace(string(text), m.old, m.new, 1))
+}
+
+// TestMutantsCanBePlanted keeps the table from rotting: each bug still has its
+// place, and leaves a file that is Go. `make mutants` shows that each is found.
+func TestMutantsCanBePlanted(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if names[m.name] || m.old == m.new {
+			t.Errorf("%q is there twice, or changes nothing", m.name)
+		}
+		names[m.name] = true
+		if _, err := parser.ParseFile(token.NewFileSet(), m.file, plant(t, m), 0); err != nil {
+			t.Errorf("%q is no Go: %v", m.name, err)
+		}
+	}
+}
