@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/codec"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
 // A Decoder makes a T of the bytes of one object. It keeps no reference to the
@@ -23,76 +25,142 @@ type Decoder[T any] interface {
 	Encodings() []Encoding
 }
 
-// unmarshaler is what generated API types have.
-type unmarshaler interface{ Unmarshal([]byte) error }
-
-// New returns a Decoder for T, a pointer to a struct. It reads
+// New returns a Decoder for T, a pointer to a struct, with the zero Config. It reads
 //
-//   - types with a generated protobuf Unmarshal (*corev1.Pod,
-//     *metav1.PartialObjectMetadata): Protobuf and JSON;
-//   - *unstructured.Unstructured: JSON;
+//   - the built-in types (*corev1.Pod, *metav1.PartialObjectMetadata), and structs with
+//     protobuf tags on all fields that JSON has: Protobuf and JSON;
 //   - any other struct, such as one with only the fields a caller wants, of which
-//     the rest is skipped: JSON.
+//     the rest is skipped, or that of a custom resource: JSON;
+//   - *unstructured.Unstructured: JSON.
 //
 // JSON is read by apimachinery's rules: keys are case-sensitive, unknown ones
-// are skipped, and of a repeated one the last counts.
+// are skipped, and of a repeated one the last counts. docs/decoding.md
+// lists where the two differ on damaged input.
 //
 // As with client-go, the apiVersion and kind of typed objects are empty: the Go
 // type says them. Unstructured objects keep theirs.
 //
-// A panic of an Unmarshal method is returned as an error.
-func New[T any]() (Decoder[T], error) {
+// The strings of an object stand in one buffer of their size: to keep one of
+// them is to keep the others' bytes too, but nothing of the bytes that were decoded.
+//
+// Types with an Unmarshal or UnmarshalJSON method of their own are read by it. A panic
+// of such a method is returned as an error.
+func New[T any]() (Decoder[T], error) { return NewWith[T](Config{}) }
+
+// Config says how a Decoder decodes. The zero value leaves nothing out.
+type Config struct {
+	// Drop are fields that are left out, as if the server had not sent them; their bytes are
+	// skipped. A path has the names of JSON, without the indexes of arrays: "metadata.managedFields",
+	// "spec.containers.env". In brackets, and at the end, can stand the key of a map:
+	// "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]".
+	// A path that is not in T is an error. Content that is unstructured has no paths.
+	Drop []string
+
+	// NumbersOf gives a struct that has JSON tags only its protobuf form: a pointer to
+	// the built-in type of the same kind, as &corev1.Pod{}. Fields are matched by their JSON
+	// names, and each must be there, of the same Go kind or a pointer to it. nil means that T has
+	// tags of its own, or is read from JSON.
+	NumbersOf any
+
+	// Intern is how many strings are remembered, so that objects share them: label
+	// keys, image names, node names. A string is remembered when it comes again, if it has at most
+	// 96 bytes; it then stands alone and not in its object's buffer. Each place takes about 100
+	// bytes. 0 remembers none; 16384 is enough for most collections.
+	Intern int
+
+	// Share is how many parts of objects are remembered, so that objects share them: what pointers
+	// point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
+	// bytes come for the second time in the same field; it is not decoded again. An entry takes twice
+	// its encoded size, roughly; 16384 is enough for most collections.
+	//
+	// It is for objects that nobody writes to, as in a store that many read: who
+	// changes a label of such an object changes it in others. 0 shares none: each object is its owner's alone.
+	Share int
+}
+
+// maxPlaces bounds Config.Intern and Config.Share.
+const maxPlaces = 1 << 22
+
+// NewWith returns a Decoder for T, as New, that follows cfg.
+func NewWith[T any](cfg Config) (Decoder[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("decode: cannot make objects of type %v: it is not a pointer to a struct, as *corev1.Pod is", t)
 	}
-	d := &decoder[T]{elem: t.Elem(), encodings: []Encoding{JSON}}
-	if _, ok := reflect.New(d.elem).Interface().(runtime.Unstructured); ok {
-		d.unstructured = true
-	} else if readsProtobuf(d.elem) {
-		d.encodings = []Encoding{Protobuf, JSON}
+	like, err := cfg.numbersOf()
+	if err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
 	}
-	return d, nil
-}
-
-// KindOf returns the kind of the built-in type T, a type of k8s.io/api or a pointer
-// to one: there the Go name is the kind. For other types, whose name may be
-// anything, it is "".
-func KindOf[T any]() string {
-	t := reflect.TypeFor[T]()
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	if cfg.Intern < 0 || cfg.Intern > maxPlaces || cfg.Share < 0 || cfg.Share > maxPlaces {
+		return nil, fmt.Errorf("decode: Intern is %d and Share is %d, both should be 0 to %d", cfg.Intern, cfg.Share, maxPlaces)
 	}
-	if strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
-		return t.Name()
-	}
-	return ""
-}
-
-// readsProtobuf tells whether pointers to elem read an object's protobuf message.
-// Having an Unmarshal method is not enough: a struct that embeds
-// metav1.ObjectMeta has ObjectMeta's, which reads something else. So the method is tried
-// on an object of which only the name is set: {metadata(1): {name(1): "n"}}.
-func readsProtobuf(elem reflect.Type) (ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
+	d := &decoder[T]{elem: t.Elem()}
+	obj := reflect.New(d.elem).Interface()
+	if _, ok := obj.(runtime.Unstructured); ok {
+		if len(cfg.Drop) > 0 || like != nil {
+			return nil, fmt.Errorf("decode: Drop and NumbersOf need a type with fields, %v has none", t)
 		}
-	}()
-	v := reflect.New(elem).Interface()
-	u, ok := v.(unmarshaler)
-	if !ok {
-		return false
+		d.fallback = &fallback{elem: d.elem, encodings: []Encoding{JSON}, unstructured: true}
+		d.encodings = d.fallback.encodings
+		return d, nil
 	}
-	o, ok := v.(metav1.Object)
-	return ok && u.Unmarshal([]byte{0x0a, 3, 0x0a, 1, 'n'}) == nil && o.GetName() == "n"
+	_, hasKind := obj.(kinded)
+	d.prog, err = codec.Compile(d.elem, codec.Config{Drop: cfg.Drop, Like: like, Intern: cfg.Intern, Share: cfg.Share, EmptyTypeMeta: hasKind})
+	if err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	d.clearKind = hasKind && !embedsTypeMeta(d.elem)
+	return d, d.choose(cfg)
 }
 
-// decoder decodes by apimachinery's own means.
+// choose finds out what d can read, and by which means.
+func (d *decoder[T]) choose(cfg Config) error {
+	byMethod := d.prog.ProtoErr != nil && readsProtobuf(d.elem)
+	if d.prog.ProtoErr == nil || byMethod {
+		d.encodings = append(d.encodings, Protobuf)
+	}
+	d.encodings = append(d.encodings, JSON)
+	switch {
+	case cfg.NumbersOf != nil && d.prog.ProtoErr != nil:
+		return fmt.Errorf("decode: %v with the field numbers of %T: %w", d.elem, cfg.NumbersOf, d.prog.ProtoErr)
+	case d.prog.JSONErr == nil && !byMethod:
+		return nil
+	case len(cfg.Drop) > 0:
+		return fmt.Errorf("decode: nothing can be dropped from %v: %w", d.elem, errors.Join(d.prog.JSONErr, d.prog.ProtoErr))
+	}
+	d.fallback = &fallback{elem: d.elem, encodings: d.encodings}
+	return nil
+}
+
+func (c Config) numbersOf() (reflect.Type, error) {
+	if c.NumbersOf == nil {
+		return nil, nil
+	}
+	t := reflect.TypeOf(c.NumbersOf)
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("NumbersOf is a %v, it should be a pointer to a struct, as &corev1.Pod{}", t)
+	}
+	return t.Elem(), nil
+}
+
+// kinded is what typed objects have.
+type kinded interface{ GetObjectKind() schema.ObjectKind }
+
+// embedsTypeMeta tells whether apiVersion and kind are those of an embedded
+// TypeMeta, which the codec leaves empty.
+func embedsTypeMeta(t reflect.Type) bool {
+	f, ok := t.FieldByName("TypeMeta")
+	return ok && f.Anonymous && len(f.Index) == 1 && f.Type == reflect.TypeFor[metav1.TypeMeta]()
+}
+
+// decoder decodes by a program compiled for its type, and by apimachinery's means
+// what cannot be compiled.
 type decoder[T any] struct {
-	elem         reflect.Type
-	encodings    []Encoding
-	unstructured bool
+	elem      reflect.Type
+	encodings []Encoding
+	prog      *codec.Program
+	fallback  *fallback // nil if prog does all
+	clearKind bool
 }
 
 func (d *decoder[T]) Encodings() []Encoding { return append([]Encoding(nil), d.encodings...) }
@@ -104,66 +172,45 @@ func (d *decoder[T]) Decode(enc Encoding, raw []byte) (t T, err error) {
 			t, err = zero, fmt.Errorf("decode: %v from %v: Unmarshal panicked: %v", d.elem, enc, p)
 		}
 	}()
-	obj := reflect.New(d.elem).Interface()
-	if err := d.into(obj, enc, raw); err != nil {
+	var at layout.Ptr
+	switch {
+	case enc == Protobuf && d.prog != nil && d.prog.ProtoErr == nil:
+		at, err = d.prog.Protobuf(raw)
+	case enc == JSON && d.prog != nil && d.prog.JSONErr == nil:
+		at, err = d.prog.JSON(raw)
+	case d.fallback != nil:
+		obj := reflect.New(d.elem).Interface()
+		if err = d.fallback.into(obj, enc, raw); err == nil {
+			return obj.(T), nil
+		}
+	case enc == Protobuf:
+		err = errNoProtobuf
+	default:
+		err = fmt.Errorf("unknown encoding %d", enc)
+	}
+	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("decode: %v from %v: %w", d.elem, enc, err)
 	}
-	return obj.(T), nil
+	t = layout.To[T](at)
+	if d.clearKind {
+		any(t).(kinded).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	}
+	return t, nil
 }
 
-func (d *decoder[T]) into(obj any, enc Encoding, raw []byte) error {
-	switch enc {
-	case JSON:
-		if err := unmarshalJSON(obj, raw); err != nil {
-			return err
-		}
-	case Protobuf:
-		u, ok := obj.(unmarshaler)
-		if !ok || d.encodings[0] != Protobuf {
-			return errors.New("the type has no protobuf form")
-		}
-		if err := u.Unmarshal(raw); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("unknown encoding %d", enc)
+// KindOf returns the kind of the built-in type T, a type of k8s.io/api or of
+// meta/v1 (PartialObjectMetadata), or a pointer to one: there the Go name is the
+// kind. For other types, whose name may be anything, it is "".
+func KindOf[T any]() string {
+	t := reflect.TypeFor[T]()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	if o, ok := obj.(interface{ GetObjectKind() schema.ObjectKind }); ok && !d.unstructured {
-		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if pkg := t.PkgPath(); strings.HasPrefix(pkg, "k8s.io/api/") || pkg == "k8s.io/apimachinery/pkg/apis/meta/v1" {
+		return t.Name()
 	}
-	return nil
-}
-
-// unmarshalJSON reads the text of one object. To encoding/json a null is
-// nothing and no error; as an object of a collection it is one.
-func unmarshalJSON(obj any, raw []byte) error {
-	if !beginsObject(raw) {
-		return errNotObject
-	}
-	u, ok := obj.(runtime.Unstructured)
-	if !ok {
-		return kjson.UnmarshalCaseSensitivePreserveInts(raw, obj)
-	}
-	var content map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
-		return err
-	}
-	u.SetUnstructuredContent(content)
-	return nil
-}
-
-var errNotObject = errors.New("not a JSON object")
-
-func beginsObject(raw []byte) bool {
-	for _, c := range raw {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return c == '{'
-		}
-	}
-	return false
+	return ""
 }
 
 var _ Decoder[*metav1.PartialObjectMetadata] = (*decoder[*metav1.PartialObjectMetadata])(nil)

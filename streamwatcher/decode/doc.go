@@ -16,7 +16,10 @@
 //     no key is written twice behind the metadata.
 //   - Whatever the bytes, there is an error and no panic, and what is allocated is
 //     in proportion to them.
-//   - A decoded object shares no memory with its bytes, nor with another object.
+//   - A decoded object shares no memory with its bytes. It shares none with another
+//     object, but for what [Config] asks for: strings (Intern), parts (Share).
+//   - Typed objects are what apimachinery decodes, wherever both accept the bytes;
+//     docs/decoding.md says where one of the two refuses.
 //   - The metadata of an object that does not decode is known all the same, so
 //     that one bad object can be set aside by its key: the reflector's promise
 //     "An object that does not decode is quarantined by key" begins here.

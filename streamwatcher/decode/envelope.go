@@ -3,9 +3,7 @@ package decode
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"mime"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -55,12 +53,16 @@ func Unwrap(b []byte) (Envelope, error) {
 			e.Raw = f.Bytes
 		case EnvelopeContentEncoding:
 			if len(f.Bytes) > 0 {
-				return e, fmt.Errorf("protobuf object with the unknown content encoding %s", frame.Snippet(f.Bytes))
+				return e, errors.New("protobuf object with an unknown content encoding")
 			}
 		case EnvelopeContentType:
+			if len(f.Bytes) == 0 { // as the server has it for protobuf
+				e.Encoding = Protobuf
+				continue
+			}
 			var err error
-			if e.Encoding, err = envelopeEncoding(f.Bytes); err != nil {
-				return e, err
+			if e.Encoding, err = EncodingOf(string(f.Bytes)); err != nil {
+				return e, errors.New("protobuf object with an unknown content type") // which may be anything
 			}
 		}
 	}
@@ -86,24 +88,3 @@ func TypeMeta(b []byte) (apiVersion, kind []byte, err error) {
 }
 
 var errEnvelope = errors.New("protobuf envelope with a field of another type")
-
-// envelopeEncoding is the encoding of an envelope's content. The server leaves
-// the content type out for protobuf.
-func envelopeEncoding(contentType []byte) (Encoding, error) {
-	if len(contentType) == 0 {
-		return Protobuf, nil
-	}
-	media, _, _ := mime.ParseMediaType(string(contentType))
-	switch media {
-	case mediaProtobuf:
-		return Protobuf, nil
-	case mediaJSON:
-		return JSON, nil
-	}
-	return 0, fmt.Errorf("protobuf object with the unknown content type %s", frame.Snippet(contentType))
-}
-
-const (
-	mediaProtobuf = "application/vnd.kubernetes.protobuf"
-	mediaJSON     = "application/json"
-)

@@ -4,27 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Encoding is how the bytes of an object are to be read.
-type Encoding uint8
-
-// The encodings of the Kubernetes API that nodewatch reads.
-const (
-	JSON Encoding = iota + 1
-	Protobuf
-)
-
-// String returns "json" or "protobuf".
-func (e Encoding) String() string {
-	switch e {
-	case JSON:
-		return "json"
-	case Protobuf:
-		return "protobuf"
-	}
-	return "unknown"
-}
-
-// Meta is what is known of an object before it is decoded.
+// Meta is what is known of an object before it is decoded. Its strings may be parts of
+// something larger, and of the reader's memory: they are valid as long as [Object].Raw is,
+// and who keeps one keeps a strings.Clone of it.
 type Meta struct {
 	APIVersion, Kind string
 	Namespace, Name  string

@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -44,7 +46,7 @@ func (o *Object[T]) Decode() (T, error) {
 	}
 	if u, ok := any(t).(runtime.Unstructured); ok && o.Meta.Kind != "" {
 		if k := u.GetObjectKind(); k.GroupVersionKind().Kind == "" {
-			k.SetGroupVersionKind(schema.FromAPIVersionAndKind(o.Meta.APIVersion, o.Meta.Kind))
+			k.SetGroupVersionKind(schema.FromAPIVersionAndKind(strings.Clone(o.Meta.APIVersion), strings.Clone(o.Meta.Kind)))
 		}
 	}
 	return t, nil

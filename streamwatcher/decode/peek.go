@@ -3,7 +3,6 @@ package decode
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +20,19 @@ import (
 func Peek(enc Encoding, raw []byte) (Meta, error) { return new(Peeker).Peek(enc, raw) }
 
 // Peeker peeks many objects of one collection, one after another: it shares the
-// strings that are the same in successive objects. The zero value is ready.
+// strings that are the same in successive objects, and makes one of those that are
+// not, the name, the UID and the resourceVersion. The zero value is ready.
 type Peeker struct {
 	r    frame.Reader
 	last Meta
+
+	// own is the text of which the object's own strings are parts.
+	own           []byte
+	name, uid, rv span
 }
+
+// span is a part of Peeker.own.
+type span struct{ from, to int }
 
 // Peek is as the function Peek.
 func (p *Peeker) Peek(enc Encoding, raw []byte) (Meta, error) {
@@ -42,6 +49,7 @@ func (p *Peeker) PeekEnvelope(e Envelope) (Meta, error) {
 }
 
 func (p *Peeker) peek(enc Encoding, raw []byte, m Meta) (Meta, error) {
+	p.own, p.name, p.uid, p.rv = p.own[:0], span{}, span{}, span{}
 	var err error
 	switch enc {
 	case JSON:
@@ -50,6 +58,11 @@ func (p *Peeker) peek(enc Encoding, raw []byte, m Meta) (Meta, error) {
 		err = p.protobuf(raw, &m)
 	default:
 		err = fmt.Errorf("unknown encoding %d", enc)
+	}
+	own := string(p.own)
+	m.Name, m.UID, m.ResourceVersion = own[p.name.from:p.name.to], types.UID(own[p.uid.from:p.uid.to]), own[p.rv.from:p.rv.to]
+	if cap(p.own) > mostOwnBytes {
+		p.own = nil
 	}
 	if err != nil {
 		err = fmt.Errorf("decode: metadata from %v: %w", enc, err)
@@ -95,11 +108,8 @@ func (p *Peeker) json(raw []byte, m *Meta) error {
 
 // objectMeta reads the value of "metadata".
 func (p *Peeker) objectMeta(m *Meta) error {
-	if null, err := p.null(); null || err != nil {
-		return err
-	}
-	obj, err := p.r.Object()
-	if err != nil {
+	obj, ok, err := p.object()
+	if !ok {
 		return err
 	}
 	for {
@@ -109,13 +119,13 @@ func (p *Peeker) objectMeta(m *Meta) error {
 		}
 		switch string(key) {
 		case "name":
-			err = p.set(&m.Name)
+			err = p.set(&p.name)
 		case "namespace":
 			err = p.setShared(&m.Namespace, &p.last.Namespace)
 		case "uid":
-			err = p.set((*string)(&m.UID))
+			err = p.set(&p.uid)
 		case "resourceVersion":
-			err = p.set(&m.ResourceVersion)
+			err = p.set(&p.rv)
 		case "annotations":
 			err = p.annotations(m)
 		default:
@@ -130,17 +140,13 @@ func (p *Peeker) objectMeta(m *Meta) error {
 // annotations reads the value of "annotations". A null clears the map, other
 // values add to it.
 func (p *Peeker) annotations(m *Meta) error {
-	null, err := p.null()
+	obj, ok, err := p.object()
 	if err != nil {
 		return err
 	}
-	if null {
+	if !ok {
 		m.InitialEventsEnd = false
 		return nil
-	}
-	obj, err := p.r.Object()
-	if err != nil {
-		return err
 	}
 	for {
 		key, ok, err := obj.Next()
@@ -153,29 +159,39 @@ func (p *Peeker) annotations(m *Meta) error {
 			}
 			continue
 		}
-		var value string
-		if err := p.set(&value); err != nil {
+		value, _, err := p.text()
+		if err != nil {
 			return err
 		}
-		m.InitialEventsEnd = value == "true"
+		m.InitialEventsEnd = string(value) == "true"
 	}
+}
+
+// object enters an object; ok is false where there is a null instead, which is consumed.
+func (p *Peeker) object() (obj frame.Object, ok bool, err error) {
+	if null, err := p.null(); null || err != nil {
+		return frame.Object{}, false, err
+	}
+	obj, err = p.r.Object()
+	return obj, err == nil, err
 }
 
 // null consumes a null, if one is there.
 func (p *Peeker) null() (bool, error) {
 	c, err := p.r.SkipSpace()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
 	if c != 'n' || err != nil {
-		return false, err
+		return false, frame.Inside(err)
 	}
 	return true, p.r.SkipValue()
 }
 
-// maxMetaBytes bounds one metadata string. An annotation can be this long, a
-// name or UID is far shorter.
-const maxMetaBytes = 1 << 20
+const (
+	// maxMetaBytes bounds one metadata string. An annotation can be this long, a
+	// name or UID is far shorter.
+	maxMetaBytes = 1 << 20
+	// mostOwnBytes is what a Peeker holds from one object to the next.
+	mostOwnBytes = 4 << 10
+)
 
 func (p *Peeker) text() (s []byte, ok bool, err error) {
 	if null, err := p.null(); null || err != nil {
@@ -185,12 +201,18 @@ func (p *Peeker) text() (s []byte, ok bool, err error) {
 	return s, err == nil, err
 }
 
-func (p *Peeker) set(dst *string) error {
+func (p *Peeker) set(dst *span) error {
 	s, ok, err := p.text()
 	if ok {
-		*dst = string(s)
+		*dst = p.add(s)
 	}
 	return err
+}
+
+func (p *Peeker) add(s []byte) span {
+	from := len(p.own)
+	p.own = append(p.own, s...)
+	return span{from, len(p.own)}
 }
 
 func (p *Peeker) setShared(dst, last *string) error {
@@ -242,13 +264,13 @@ func (p *Peeker) objectMetaProtobuf(b []byte, m *Meta) error {
 		}
 		switch f.Num {
 		case 1:
-			m.Name = string(f.Bytes)
+			p.name = p.add(f.Bytes)
 		case 3:
 			setShared(&m.Namespace, &p.last.Namespace, f.Bytes)
 		case 5:
-			m.UID = types.UID(f.Bytes)
+			p.uid = p.add(f.Bytes)
 		case 6:
-			m.ResourceVersion = string(f.Bytes)
+			p.rv = p.add(f.Bytes)
 		case 12:
 			key, value, err := mapEntry(f.Bytes)
 			if err != nil {

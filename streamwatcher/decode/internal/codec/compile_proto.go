@@ -19,7 +19,9 @@ type protoField struct {
 	wire uint8 // the wire type that the kind has
 
 	offset uintptr
+	share  bool // values can be shared
 	node   *node
+	name   string // the Go field's, for errors
 }
 
 // maxFieldNumber bounds the tables. The numbers of the API are below 100.
@@ -39,7 +41,7 @@ func (c *compiler) protoNode(n *node, t, like reflect.Type, drop *dropTree) erro
 		n.kind = aQuantity
 		return nil
 	}
-	if t.Name() != "" && ownUnmarshal(t) && (t.Kind() != reflect.Struct || !generated(t)) {
+	if t.Name() != "" && ownUnmarshal(t) && !generated(t) {
 		if drop != nil {
 			return fmt.Errorf("%v reads protobuf by a method of its own, nothing can be dropped in it", t)
 		}
@@ -88,6 +90,12 @@ func nested(n *node) bool {
 // numbers in its tags, so that a table of them reads the same. Of other
 // modules it is not known.
 func generated(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false // a slice is the field 1 of a message that Go does not show
+	}
+	if t == fieldsV1Type && t.Field(0).Tag.Get("protobuf") == "" {
+		return false // the build variant in which it is a string
+	}
 	return strings.HasPrefix(t.PkgPath(), "k8s.io/api/") || strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/pkg/")
 }
 
@@ -97,8 +105,11 @@ func (c *compiler) message(m *message, t, like reflect.Type, offset uintptr, dro
 	for i := range t.NumField() {
 		numbered = numbered || t.Field(i).Tag.Get("protobuf") != ""
 	}
-	if !numbered && like != nil {
+	switch {
+	case !numbered && like != nil:
 		return c.messageLike(m, t, like, drop)
+	case !numbered && t.NumField() > 0:
+		return fmt.Errorf("%v has no protobuf tags", t)
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -125,7 +136,7 @@ func (c *compiler) message(m *message, t, like reflect.Type, offset uintptr, dro
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: offset + f.Offset}); err != nil {
+		if err := m.set(number, protoField{node: n, offset: offset + f.Offset, name: f.Name}); err != nil {
 			return fmt.Errorf("%v.%s: %w", t, f.Name, err)
 		}
 	}
@@ -178,7 +189,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 			if len(fields) == before {
 				continue
 			}
-			if err := m.set(number, protoField{node: n}); err != nil {
+			if err := m.set(number, protoField{node: n, name: lf.Name}); err != nil {
 				return err
 			}
 			continue
@@ -199,7 +210,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: f.offset}); err != nil {
+		if err := m.set(number, protoField{node: n, offset: f.offset, name: f.name}); err != nil {
 			return err
 		}
 	}
@@ -238,6 +249,7 @@ func (m *message) set(number int, f protoField) error {
 		return fmt.Errorf("the protobuf field number %d is used twice", number)
 	}
 	f.kind, f.wire = f.node.kind, wireOf(f.node)
+	f.share = f.wire == wireBytes && f.node.canShare()
 	m.fields[number] = f
 	return nil
 }
@@ -279,7 +291,11 @@ func fieldNumber(f reflect.StructField) (int, error) {
 		return 0, nil
 	}
 	words := strings.Split(tag, ",")
-	if strings.HasPrefix(words[0], "zigzag") || strings.HasPrefix(words[0], "fixed") && basic(f.Type) != aFloat {
+	t := f.Type
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if strings.HasPrefix(words[0], "zigzag") || strings.HasPrefix(words[0], "fixed") && basic(t) != aFloat {
 		return 0, fmt.Errorf("integers of the form %s are not read", words[0])
 	}
 	if len(words) < 2 {

@@ -30,7 +30,7 @@ func allTypes() (types []reflect.Type) {
 }
 
 func filler(seed int64) *randfill.Filler {
-	return apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs)
+	return apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs).NilChance(.5).NumElements(0, 3)
 }
 
 type protoObject interface {

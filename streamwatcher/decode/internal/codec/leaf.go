@@ -2,86 +2,34 @@ package codec
 
 import (
 	"reflect"
-	"sync/atomic"
-
-	"hash/maphash"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
-// put sets an entry of the map at p, whose node is n, to the value at v.
-func (d *state) put(n *node, p layout.Ptr, key []byte, v layout.Ptr) {
-	if n.elem.kind == aQuantity {
-		m := layout.As[map[string]resource.Quantity](p)
-		if *m == nil {
-			*m = make(map[string]resource.Quantity)
-		}
-		(*m)[d.prog.keys.get(key)] = *layout.As[resource.Quantity](v)
+// makeMap makes the map at p, if it is nil. n is its node, an aMap.
+func (d *state) makeMap(n *node, p layout.Ptr) {
+	if !p.Pointee().IsNil() {
 		return
 	}
-	m := n.typ.Value(p).Elem()
-	if m.IsNil() {
-		m.Set(reflect.MakeMap(n.typ.Go))
+	if n.elem.kind == aQuantity {
+		*layout.As[map[string]resource.Quantity](p) = make(map[string]resource.Quantity)
+	} else {
+		n.typ.Value(p).Elem().Set(reflect.MakeMap(n.typ.Go))
+	}
+}
+
+// put sets an entry of the map at p to the value at v.
+func (d *state) put(n *node, p layout.Ptr, key string, v layout.Ptr) {
+	if n.elem.kind == aQuantity {
+		(*layout.As[map[string]resource.Quantity](p))[key] = *layout.As[resource.Quantity](v)
+		return
 	}
 	k := reflect.New(n.typ.Go.Key()).Elem()
-	k.SetString(d.prog.keys.get(key))
-	m.SetMapIndex(k, n.elem.typ.Value(v).Elem())
-}
-
-// words are strings that come again and again. Two that fall on one place take turns. It
-// is safe for several goroutines.
-type words struct {
-	slots []atomic.Pointer[word]
-}
-
-type word struct {
-	text string
-	// quantity is what text says, if it is one that can be shared.
-	quantity resource.Quantity
-}
-
-// maxWord is how long a word can be.
-const maxWord = 96
-
-var seed = maphash.MakeSeed()
-
-func newWords(n int) *words { return &words{slots: make([]atomic.Pointer[word], n)} }
-
-func (w *words) slot(b []byte) *atomic.Pointer[word] {
-	return &w.slots[maphash.Bytes(seed, b)%uint64(len(w.slots))]
-}
-
-// get returns b as a string, which may be one that was returned before.
-func (w *words) get(b []byte) string {
-	if len(b) > maxWord || len(b) == 0 {
-		return string(b)
-	}
-	slot := w.slot(b)
-	if e := slot.Load(); e != nil && e.text == string(b) {
-		return e.text
-	}
-	e := &word{text: string(b)}
-	slot.Store(e)
-	return e.text
-}
-
-// getQuantity parses b.
-func (w *words) getQuantity(b []byte) (resource.Quantity, error) {
-	if len(b) > maxWord || len(b) == 0 {
-		return resource.ParseQuantity(string(b))
-	}
-	slot := w.slot(b)
-	if e := slot.Load(); e != nil && e.text == string(b) {
-		return e.quantity, nil
-	}
-	text := string(b)
-	q, err := resource.ParseQuantity(text)
-	if err == nil && shareable(&q) {
-		slot.Store(&word{text: text, quantity: q})
-	}
-	return q, err
+	k.SetString(key)
+	n.typ.Value(p).Elem().SetMapIndex(k, n.elem.typ.Value(v).Elem())
 }
 
 // shareable tells whether copies of q share nothing: large and very exact
@@ -101,5 +49,33 @@ func (d *state) protoQuantity(p layout.Ptr, b []byte) error {
 	return q.Unmarshal(b)
 }
 
-// word is the string of span, an entry's key or value.
-func (d *state) word(s layout.Span) layout.Word { return layout.Word{Span: s} }
+// timeForm is how servers write times, with its quotes.
+const timeForm = `"2006-01-02T15:04:05Z"`
+
+// utcTime reads a time of that form.
+func utcTime(b []byte, i int) (t time.Time, ok bool) {
+	if len(b)-i < len(timeForm) {
+		return t, false
+	}
+	s := b[i : i+len(timeForm)]
+	if s[0] != '"' || s[5] != '-' || s[8] != '-' || s[11] != 'T' || s[14] != ':' || s[17] != ':' || s[20] != 'Z' || s[21] != '"' {
+		return t, false
+	}
+	year, a := twoDigits(s[1:])
+	low, b1 := twoDigits(s[3:])
+	month, b2 := twoDigits(s[6:])
+	day, b3 := twoDigits(s[9:])
+	hour, b4 := twoDigits(s[12:])
+	minute, b5 := twoDigits(s[15:])
+	second, b6 := twoDigits(s[18:])
+	// The days that some month has not, and seconds that no day has, are for time.Parse to judge.
+	if !(a && b1 && b2 && b3 && b4 && b5 && b6) || month < 1 || month > 12 || day < 1 || day > 28 || hour >= 24 || minute >= 60 || second >= 60 {
+		return t, false
+	}
+	return time.Date(year*100+low, time.Month(month), day, hour, minute, second, 0, time.UTC).Local(), true
+}
+
+func twoDigits(s []byte) (int, bool) {
+	hi, lo := s[0]-'0', s[1]-'0'
+	return int(hi)*10 + int(lo), hi < 10 && lo < 10
+}

@@ -48,7 +48,7 @@ type node struct {
 	message *message // of a struct, in protobuf
 	object  *object  // of a struct, in JSON
 
-	setRaw func(p layout.Ptr, t *layout.Text, s layout.Span, src, side []byte) // of rawJSON
+	rawOffset uintptr // of the []byte in a rawJSON
 }
 
 // slices returns the Slices for n, an aSlice.

@@ -139,53 +139,60 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 			if wire == wireBytes && f.kind == aSlice {
 				s, e := span(b, i)
 				if s < 0 {
-					return varintError(s)
+					return within(f.name, varintError(s))
 				}
 				if err := d.packed(f.node, p, s, e); err != nil {
-					return err
+					return within(f.name, err)
 				}
 				i = e
 				continue
 			}
-			return errWire
+			return within(f.name, errWire)
+		}
+		if f.share && d.sharing() {
+			var err error
+			if i, err = d.sharedProto(f, p, b, start, i, tag); err != nil {
+				return within(f.name, err)
+			}
+			continue
 		}
 		if f.kind == aSlice {
 			var err error
 			if i, err = d.repeated(f.node, p, b, start, i, tag); err != nil {
-				return err
+				return within(f.name, err)
 			}
 			continue
 		}
 		if wire != wireBytes {
 			var err error
 			if i, err = d.number(f.node, p, b, i); err != nil {
-				return err
+				return within(f.name, err)
 			}
 			continue
 		}
 		s, e := span(b, i)
 		if s < 0 {
-			return varintError(s)
+			return within(f.name, varintError(s))
 		}
 		switch f.kind {
 		case aString:
-			d.text.String(layout.As[string](p), layout.SpanOf(s, e-s), d.raw, nil)
+			d.setString(layout.As[string](p), layout.SpanOf(s, e-s))
 		case aStruct:
 			if err := d.message(f.node.message, p, s, e); err != nil {
-				return err
+				return within(f.name, err)
 			}
 		case aStringMap:
 			var err error
 			if e, err = d.stringMap(f.node, p, b, start, tag); err != nil {
-				return err
+				return within(f.name, err)
 			}
 		case aBytesMap, aMap:
 			if err := d.mapEntry(f.node, p, s, e); err != nil {
-				return err
+				return within(f.name, err)
 			}
 		default:
 			if err := d.value(f.node, p, s, e); err != nil {
-				return err
+				return within(f.name, err)
 			}
 		}
 		i = e
@@ -198,7 +205,7 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 	switch n.kind {
 	case aString:
-		d.text.String(layout.As[string](p), layout.SpanOf(i, end-i), d.raw, nil)
+		d.setString(layout.As[string](p), layout.SpanOf(i, end-i))
 		return nil
 	case aBytes:
 		d.text.Bytes(layout.As[[]byte](p), layout.SpanOf(i, end-i), d.raw, nil)
@@ -211,6 +218,8 @@ func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 		if to.IsNil() || n.elem.kind == aString {
 			if n.elem.kind == aString {
 				to = layout.Of(new(string))
+			} else if err := d.take(n.elem.typ.Size); err != nil {
+				return err
 			} else {
 				to = n.elem.typ.New()
 			}
@@ -327,6 +336,9 @@ func (d *state) repeated(n *node, p layout.Ptr, b []byte, start, i int, tag uint
 		}
 		return d.more(s, elem, p, b, i, wire)
 	}
+	if err := d.take(uintptr(count) * elem.typ.Size); err != nil {
+		return 0, err
+	}
 	var at layout.Ptr
 	if elem.kind == aString {
 		made := make([]string, count)
@@ -348,6 +360,9 @@ func (d *state) repeated(n *node, p layout.Ptr, b []byte, start, i int, tag uint
 
 // more appends one element to a slice whose field stands in several rows.
 func (d *state) more(s *layout.Slices, elem *node, p layout.Ptr, b []byte, i int, wire uint8) (next int, err error) {
+	if err := d.take(elem.typ.Size); err != nil {
+		return 0, err
+	}
 	return d.element(elem, s.Append(p), b, i, wire)
 }
 
@@ -413,145 +428,4 @@ func (d *state) protoTime(t *metav1.Time, b []byte) error {
 		}
 	}
 	return t.Unmarshal(b)
-}
-
-// entry reads a map entry's fields: where the key stands, and the value if it
-// has a length.
-func (d *state) entry(i, end int, value func(i int, wire uint8) (next int, err error)) (key layout.Span, err error) {
-	key = layout.SpanOf(i, 0)
-	b := d.raw[:end]
-	for i < end {
-		tag, next := varint(b, i)
-		if next < 0 {
-			return key, varintError(next)
-		}
-		wire := uint8(tag & 7)
-		number := int32(tag >> 3)
-		switch {
-		case number == 1:
-			if wire != wireBytes {
-				return key, errWire
-			}
-			s, e := span(b, next)
-			if s < 0 {
-				return key, varintError(s)
-			}
-			key, i = layout.SpanOf(s, e-s), e
-		case number == 2:
-			if i, err = value(next, wire); err != nil {
-				return key, err
-			}
-		default:
-			if i = skip(b, next, wire); i < 0 {
-				return key, varintError(i)
-			}
-		}
-	}
-	return key, nil
-}
-
-// stringMap reads the entries in a row, the first with its tag at start, into the map of
-// strings at p.
-func (d *state) stringMap(n *node, p layout.Ptr, b []byte, start int, tag uint64) (next int, err error) {
-	d.text.BeginStrings(layout.As[map[string]string](p))
-	for next = start; next < len(b); {
-		t, i := varint(b, next)
-		if t != tag || i < 0 {
-			break
-		}
-		s, e := span(b, i)
-		if s < 0 {
-			return 0, varintError(s)
-		}
-		key, value, err := d.stringEntry(s, e)
-		if err != nil {
-			return 0, err
-		}
-		if n.dropKeys == nil || !drops(n.dropKeys, key.Of(d.raw, nil)) {
-			d.text.Entry(d.word(key), d.word(value))
-		}
-		next = e
-	}
-	d.text.EndEager(d.raw, nil)
-	return next, nil
-}
-
-// stringEntry reads an entry of a map of strings.
-func (d *state) stringEntry(i, end int) (key, value layout.Span, err error) {
-	b := d.raw[:end]
-	// As servers write it: key, value, each once.
-	if i+1 < end && b[i] == 1<<3|wireBytes {
-		if s, e := span(b, i+1); s > 0 && e < end && b[e] == 2<<3|wireBytes {
-			if vs, ve := span(b, e+1); vs > 0 && ve == end {
-				return layout.SpanOf(s, e-s), layout.SpanOf(vs, ve-vs), nil
-			}
-		}
-	}
-	value = layout.SpanOf(i, 0)
-	key, err = d.entry(i, end, func(i int, wire uint8) (int, error) {
-		if wire != wireBytes {
-			return 0, errWire
-		}
-		s, e := span(b, i)
-		if s < 0 {
-			return 0, varintError(s)
-		}
-		value = layout.SpanOf(s, e-s)
-		return e, nil
-	})
-	return key, value, err
-}
-
-func drops(keys []string, key []byte) bool {
-	for _, k := range keys {
-		if string(key) == k {
-			return true
-		}
-	}
-	return false
-}
-
-// mapEntry reads an entry of a map that is not one of strings.
-func (d *state) mapEntry(n *node, p layout.Ptr, i, end int) error {
-	if n.kind == aBytesMap {
-		key, value, err := d.stringEntry(i, end)
-		if err != nil {
-			return err
-		}
-		d.text.BeginBytes(layout.As[map[string][]byte](p))
-		if !drops(n.dropKeys, key.Of(d.raw, nil)) {
-			d.text.Entry(layout.Word{Span: key}, layout.Word{Span: value})
-		}
-		d.text.EndEager(d.raw, nil)
-		return nil
-	}
-	// The entry moves into the map when it is read, so its strings cannot wait.
-	text := d.text
-	d.text = &d.loose
-	defer func() { d.text = text }()
-	b := d.raw[:end]
-	elem := n.elem
-	v := elem.typ.New()
-	if elem.kind == emptySelf {
-		elem.typ.Value(v).Elem().Set(reflect.MakeSlice(elem.typ.Go, 0, 0))
-	}
-	key, err := d.entry(i, end, func(i int, wire uint8) (int, error) {
-		if wire != wireOf(elem) {
-			return 0, errWire
-		}
-		elem.typ.Value(v).Elem().SetZero() // the last one counts
-		if elem.kind == emptySelf {
-			elem.typ.Value(v).Elem().Set(reflect.MakeSlice(elem.typ.Go, 0, 0))
-		}
-		return d.element(elem, v, b, i, wire)
-	})
-	if err != nil {
-		return err
-	}
-	k := key.Of(d.raw, nil)
-	if drops(n.dropKeys, k) {
-		return nil
-	}
-	d.put(n, p, k, v)
-	return nil
 }

@@ -12,19 +12,38 @@ type state struct {
 	prog *Program
 
 	raw  []byte // the object
-	pos  int    // JSON: the next byte
 	side []byte // JSON: strings whose escapes were taken out
 	// depth is how many JSON values, or protobuf messages, are open.
 	depth int
+	// room is how many bytes the variables may take that are still to be made.
+	room int
 
 	text   *layout.Text // own, or loose within a map that cannot wait
 	own    layout.Text
 	loose  layout.Text
+	texts  []*layout.Text   // that are not in use
 	makers []*layout.Slices // by node
 }
 
 // maxDepth is the limit of encoding/json. Protobuf has none in apimachinery.
 const maxDepth = 10000
+
+// An empty element is two bytes in protobuf and can be a kilobyte in Go. So what the slices and
+// pointers of an object take is bounded, by minRoom and maxGrowth times its bytes.
+const (
+	minRoom   = 1 << 20
+	maxGrowth = 128
+)
+
+var errRoom = fmt.Errorf("an object that would take more than %d times its bytes", maxGrowth)
+
+// take takes n bytes of the room.
+func (d *state) take(n uintptr) error {
+	if d.room -= int(n); d.room < 0 {
+		return errRoom
+	}
+	return nil
+}
 
 // errAgain says that the input has a field twice, of which the first has strings
 // in places that the second moves. It is read again, each string on its own.
@@ -41,7 +60,8 @@ func (p *Program) state() *state {
 
 // begin makes d ready to read raw.
 func (d *state) begin(raw []byte, eager bool) {
-	d.raw, d.pos, d.side, d.depth = raw, 0, d.side[:0], 0
+	d.raw, d.side, d.depth = raw, d.side[:0], 0
+	d.room = minRoom + maxGrowth*len(raw)
 	d.own.Eager = eager
 	d.text = &d.own
 }
@@ -87,4 +107,28 @@ func (d *state) object(raw []byte, eager bool, read func(d *state, base layout.P
 	}
 	failed = false
 	return base, nil
+}
+
+// fieldError is an error in a field, with the path to it.
+type fieldError struct {
+	path string
+	err  error
+}
+
+func (e *fieldError) Error() string { return e.path + ": " + e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// within says that err came up in the field of this name. Of a long path it says the end.
+func within(name string, err error) error {
+	const long = 200
+	var e *fieldError
+	switch {
+	case err == errAgain:
+		return err
+	case !errors.As(err, &e):
+		return &fieldError{name, err}
+	case len(e.path) < long:
+		e.path = name + "." + e.path
+	}
+	return err
 }

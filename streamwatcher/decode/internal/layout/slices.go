@@ -161,3 +161,19 @@ func (s *Slices) Reset() {
 		s.Abandon()
 	}
 }
+
+// Held is what a pointer, map or slice variable has, to be put into others. Whoever
+// gets it shares what it points to.
+type Held struct{ h header }
+
+// HoldSlice returns what the slice at p has.
+func HoldSlice(p Ptr) Held { return Held{*(*header)(p.p)} }
+
+// HoldPointer returns what the pointer or map at p has.
+func HoldPointer(p Ptr) Held { return Held{header{data: *(*unsafe.Pointer)(p.p)}} }
+
+// PutSlice makes the slice at p the one that is held.
+func (h Held) PutSlice(p Ptr) { *(*header)(p.p) = h.h }
+
+// PutPointer makes the pointer or map at p the one that is held.
+func (h Held) PutPointer(p Ptr) { *(*unsafe.Pointer)(p.p) = h.h.data }

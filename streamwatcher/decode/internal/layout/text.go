@@ -16,6 +16,7 @@ type Text struct {
 	pending []pending
 	maps    []pendingMap
 	pairs   []pair
+	known   []string
 	total   int
 }
 
@@ -26,9 +27,13 @@ type Span struct {
 }
 
 // MaxSource is how long the bytes to decode may be.
-const MaxSource = 1<<31 - 1
+const MaxSource = 1 << 30
 
-const flag = 1 << 31
+const (
+	flag = 1 << 31
+	// isKnown is the length of a span whose off is an index of Text.known.
+	isKnown = 1<<32 - 1
+)
 
 // SpanOf returns the span of n bytes at off.
 func SpanOf(off, n int) Span { return Span{uint32(off), uint32(n)} }
@@ -88,10 +93,21 @@ func (t *Text) String(dst *string, span Span, src, side []byte) {
 	t.pending = append(t.pending, pending{unsafe.Pointer(dst), span})
 }
 
+// Known notes that the string variable at dst is s. That cannot be done at once: dst may
+// wait for another string, from before.
+func (t *Text) Known(dst *string, s string) {
+	if t.Eager {
+		*dst = s
+		return
+	}
+	t.pending = append(t.pending, pending{unsafe.Pointer(dst), Span{uint32(len(t.known)), isKnown}})
+	t.known = append(t.known, s)
+}
+
 // Bytes notes that the []byte variable at dst is span. It becomes empty, not nil,
 // when span is.
 func (t *Text) Bytes(dst *[]byte, span Span, src, side []byte) {
-	if t.Eager || span.len == 0 {
+	if t.Eager {
 		*dst = append(make([]byte, 0, span.len), span.Of(src, side)...)
 		return
 	}
@@ -172,9 +188,12 @@ func (t *Text) finish(src, side []byte) {
 	}
 	for i := range t.pending {
 		p := &t.pending[i]
-		if p.span.len&flag == 0 {
+		switch {
+		case p.span.len&flag == 0:
 			*(*string)(p.dst) = b.string(p.span)
-		} else {
+		case p.span.len == isKnown:
+			*(*string)(p.dst) = t.known[p.span.off]
+		default:
 			p.span.len &^= flag
 			*(*[]byte)(p.dst) = b.bytes(p.span)
 		}
@@ -206,8 +225,6 @@ func (t *Text) finishMap(b *builder, m *pendingMap) {
 			switch p := &pairs[i]; {
 			case p.isKnown[1]: // only nil is known beforehand
 				(*dst)[key] = nil
-			case p.value.len == 0:
-				(*dst)[key] = []byte{}
 			default:
 				(*dst)[key] = b.bytes(p.value)
 			}
@@ -222,6 +239,7 @@ func (t *Text) Reset() {
 	t.pending = reset(t.pending)
 	t.maps = reset(t.maps)
 	t.pairs = reset(t.pairs)
+	t.known = reset(t.known)
 	t.total = 0
 }
 
@@ -240,6 +258,9 @@ type builder struct {
 }
 
 func (b *builder) bytes(s Span) []byte {
+	if s.len == 0 {
+		return []byte{}
+	}
 	from := s.Of(b.src, b.side)
 	to := b.buf[:len(from):len(from)]
 	b.buf = b.buf[len(from):]

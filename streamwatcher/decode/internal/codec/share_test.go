@@ -1,0 +1,154 @@
+package codec
+
+import (
+	"encoding/json"
+	"math/rand"
+	"reflect"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Objects that share parts are equal to those that do not, whatever came before
+// and whatever is damaged; and what came before stays as it was.
+func TestSharedPartsAreEqual(t *testing.T) {
+	r := rand.New(rand.NewSource(3))
+	var count [verdicts]int
+	for i, typ := range allTypes() {
+		if i%12 != 0 && typ != reflect.TypeFor[corev1.Pod]() {
+			continue // each takes its time
+		}
+		// Few places, so that parts displace one another.
+		p := mustCompile(t, typ, Config{Share: 64, Intern: 64})
+		fill := filler(int64(i))
+		var forms [2][][]byte
+		for range 3 {
+			obj := reflect.New(typ).Interface()
+			fill.Fill(obj)
+			pb, err := obj.(protoObject).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(text) < 50_000 {
+				forms[0], forms[1] = append(forms[0], pb), append(forms[1], text)
+			}
+		}
+		var kept []any
+		var asTheyWere []any
+		decoders := []func(raw []byte) (any, error){
+			func(raw []byte) (any, error) { return protobuf(p, raw) },
+			func(raw []byte) (any, error) { return fromJSON(p, raw) },
+		}
+		theirs := []func(raw []byte) (any, error){gogo(typ), sigs(typ)}
+		for round := range 5 {
+			for form, raws := range forms {
+				for _, raw := range raws {
+					got, err := decoders[form](raw)
+					if err != nil {
+						t.Fatal(typ, err)
+					}
+					want, _ := theirs[form](raw)
+					same(t, typ.String(), want, got)
+					kept, asTheyWere = append(kept, got), append(asTheyWere, want)
+					for range 6 {
+						v := agree(t, damage(r, raw), decoders[form], theirs[form])
+						count[v]++
+						if v == onlyTheirs && form == 1 {
+							t.Errorf("refused only by ours")
+						}
+					}
+					if round == 0 { // the same twice over: fields in two places
+						count[agree(t, append(append([]byte{}, raw...), raw...), decoders[0], theirs[0])]++
+					}
+				}
+			}
+		}
+		for j := range kept {
+			same(t, "kept "+typ.String(), asTheyWere[j], kept[j])
+		}
+	}
+	if count[equal] < 500 || count[bothRefuse] < 500 {
+		t.Errorf("counts: %v", count)
+	}
+}
+
+// What is equal is there once.
+func TestPartsAreShared(t *testing.T) {
+	p := mustCompile(t, reflect.TypeFor[corev1.Pod](), Config{Share: 4096})
+	pod := func(name string) *corev1.Pod {
+		yes := true
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{{Name: "rs", Controller: &yes}}},
+			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", SecurityContext: &corev1.SecurityContext{Privileged: &yes}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}}}}
+	}
+	for encoding, decode := range map[string]func(*corev1.Pod) (any, error){
+		"protobuf": func(pod *corev1.Pod) (any, error) {
+			raw, _ := pod.Marshal()
+			return protobuf(p, raw)
+		},
+		"json": func(pod *corev1.Pod) (any, error) {
+			raw, _ := json.Marshal(pod)
+			return fromJSON(p, raw)
+		},
+	} {
+		var pods []*corev1.Pod
+		for _, name := range []string{"a", "b", "c", "d"} {
+			got, err := decode(pod(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, encoding, pod(name), got)
+			pods = append(pods, got.(*corev1.Pod))
+		}
+		c, d := pods[2], pods[3]
+		if reflect.ValueOf(c.Labels).Pointer() != reflect.ValueOf(d.Labels).Pointer() {
+			t.Errorf("%s: the labels are not shared", encoding)
+		}
+		if &c.OwnerReferences[0] != &d.OwnerReferences[0] {
+			t.Errorf("%s: the owners are not shared", encoding)
+		}
+		if &c.Spec.Containers[0] != &d.Spec.Containers[0] {
+			t.Errorf("%s: the containers are not shared", encoding)
+		}
+		if pods[0].Spec.Containers[0].SecurityContext == d.Spec.Containers[0].SecurityContext {
+			t.Errorf("%s: what came first is shared, which should wait for the second", encoding)
+		}
+	}
+}
+
+// One Program for several goroutines, with all that they share.
+func TestGoroutinesShareAProgram(t *testing.T) {
+	typ := reflect.TypeFor[corev1.Pod]()
+	p := mustCompile(t, typ, Config{Share: 32, Intern: 32})
+	fill := filler(5)
+	var pods []*corev1.Pod
+	for range 8 {
+		pod := &corev1.Pod{}
+		fill.Fill(pod)
+		pods = append(pods, pod)
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 60 {
+				pod := pods[(i+g)%len(pods)]
+				pb, _ := pod.Marshal()
+				text, _ := json.Marshal(pod)
+				want, _ := gogo(typ)(pb)
+				if got, err := protobuf(p, pb); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("protobuf: %v", err)
+				}
+				want, _ = sigs(typ)(text)
+				if got, err := fromJSON(p, text); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("JSON: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

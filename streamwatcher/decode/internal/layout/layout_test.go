@@ -1,0 +1,206 @@
+package layout
+
+import (
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+type name string
+
+// The invariant that the runtime does not promise: see doc.go.
+func TestMapsOfNamedStrings(t *testing.T) {
+	var m map[name]name
+	*As[map[string]string](Of(&m)) = map[string]string{}
+	for _, k := range strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z") {
+		(*As[map[string]string](Of(&m)))[k] = k + k
+	}
+	for k, v := range m {
+		if v != k+k || m[k] != v {
+			t.Errorf("%q: %q", k, v)
+		}
+	}
+	m["new"] = "x"
+	if v := reflect.ValueOf(m).MapIndex(reflect.ValueOf(name("q"))); len(m) != 27 || v.String() != "qq" {
+		t.Errorf("%d entries, %v", len(m), v)
+	}
+	delete(m, "a")
+	if _, ok := (*As[map[string]string](Of(&m)))["a"]; ok {
+		t.Error("a deleted key")
+	}
+}
+
+type element struct {
+	s    string
+	b    []byte
+	m    map[string]string
+	next *element
+	list []element
+}
+
+// The strings of elements that move while they wait arrive where the elements are,
+// in one buffer of exactly their size.
+func TestTextFollowsElements(t *testing.T) {
+	src := []byte("abcdefghijklmnopqrstuvwxyz")
+	var text Text
+	var list []element
+	s := NewSlices(reflect.TypeFor[[]element]())
+	outer := s.Begin(&text)
+	for i := range 20 {
+		e := As[element](outer.Push(&text))
+		text.String(&e.s, SpanOf(i, 2), src, nil)
+		text.Bytes(&e.b, SpanOf(i, 1), src, nil)
+		text.BeginStrings(&e.m)
+		text.Entry(Word{Span: SpanOf(i, 1)}, Word{Known: "known", IsKnown: true})
+		inner := s.Begin(&text) // an array within an element of the same type
+		for j := range 6 {
+			e := As[element](inner.Push(&text))
+			text.String(&e.s, SpanOf(j, 3), src, nil)
+		}
+		inner.End(&text, Of(&e.list))
+	}
+	outer.End(&text, Of(&list))
+	if list[0].s != "" {
+		t.Error("a string before Finish")
+	}
+	text.Finish(src, nil)
+	clear(src)
+	runtime.GC()
+	const all = "abcdefghijklmnopqrstuvwxyz"
+	size := 0
+	for i, e := range list {
+		if e.s != all[i:i+2] || string(e.b) != all[i:i+1] || cap(e.b) != 1 || e.m[all[i:i+1]] != "known" || len(e.list) != 6 {
+			t.Fatalf("element %d: %+v", i, e)
+		}
+		for j, e := range e.list {
+			if e.s != all[j:j+3] {
+				t.Fatalf("element %d.%d: %+v", i, j, e)
+			}
+		}
+		size += 2 + 1 + 1 + 6*3
+	}
+	// Pending strings come first, then the maps: from the first byte to the last
+	// the buffer has nothing else.
+	first := uintptr(unsafe.Pointer(unsafe.StringData(list[0].s)))
+	var last uintptr
+	for k := range list[19].m {
+		last = uintptr(unsafe.Pointer(unsafe.StringData(k))) + uintptr(len(k))
+	}
+	if int(last-first) != size {
+		t.Errorf("the strings take %d bytes, they are %d", last-first, size)
+	}
+	if len(text.pending)+len(text.maps)+len(text.pairs)+text.total != 0 {
+		t.Error("Finish keeps something")
+	}
+	for _, p := range text.pending[:cap(text.pending)] {
+		if p.dst != nil {
+			t.Fatal("a forgotten variable is kept alive")
+		}
+	}
+}
+
+func TestAppendAndCut(t *testing.T) {
+	s := NewSlices(reflect.TypeFor[[]int32]())
+	var v []int32
+	for i := range 10 {
+		*As[int32](s.Append(Of(&v))) = int32(i)
+	}
+	s.Cut(Of(&v), 3)
+	if *As[int32](s.Append(Of(&v))) != 3 { // as it was before the cut
+		t.Error(v)
+	}
+	if *As[int32](s.Index(Of(&v), 2)) != 2 || SliceLen(Of(&v)) != 4 {
+		t.Error(v)
+	}
+	s.Make(Of(&v), 0)
+	if v == nil || len(v) != 0 {
+		t.Error(v)
+	}
+	if s.Make(Of(&v), 5); len(v) != 5 || cap(v) != 5 {
+		t.Error(v)
+	}
+	ClearSlice(Of(&v))
+	if v != nil || !SliceIsNil(Of(&v)) {
+		t.Error(v)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an index outside of the slice")
+		}
+	}()
+	s.Index(Of(&v), 0)
+}
+
+// An error in the middle of arrays leaves nothing behind.
+func TestReset(t *testing.T) {
+	var text Text
+	s := NewSlices(reflect.TypeFor[[]element]())
+	e := As[element](s.Begin(&text).Push(&text))
+	e.s = "left behind"
+	As[element](s.Begin(&text).Push(&text)).s = "too"
+	s.Reset()
+	text.Reset()
+	for range 2 {
+		if e := As[element](s.Begin(&text).Push(&text)); e.s != "" {
+			t.Errorf("a new element is %+v", *e)
+		}
+	}
+}
+
+func TestIntegers(t *testing.T) {
+	var v struct {
+		a int8
+		b int16
+		c int32
+		d int64
+		e uint8
+		f uint16
+		g uint32
+		h uint64
+	}
+	typ := reflect.TypeOf(v)
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		p := Of(&v).Add(f.Offset)
+		if i < 4 {
+			if !p.SetInt(f.Type.Size(), -5) || p.SetInt(f.Type.Size(), -1<<62) != (i == 3) {
+				t.Error(f.Name)
+			}
+			p.SetInt(f.Type.Size(), -5)
+		} else {
+			if p.SetUint(f.Type.Size(), 1<<62) != (i == 7) || !p.SetUint(f.Type.Size(), 5) {
+				t.Error(f.Name)
+			}
+		}
+	}
+	if v.a != -5 || v.b != -5 || v.c != -5 || v.d != -5 || v.e != 5 || v.f != 5 || v.g != 5 || v.h != 5 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Strings of an eager Text are there at once.
+func TestEager(t *testing.T) {
+	text := Text{Eager: true}
+	src, side := []byte("abc"), []byte("xyz")
+	var s string
+	var b []byte
+	m := map[string]string{"old": "1"}
+	mb := map[string][]byte{}
+	text.String(&s, SpanOf(1, 2), src, side)
+	text.Bytes(&b, SideSpan(0, 1), src, side)
+	text.BeginStrings(&m)
+	text.Entry(Word{Span: SpanOf(0, 1)}, Word{Span: SideSpan(1, 2)})
+	text.EndEager(src, side)
+	text.BeginBytes(&mb)
+	text.Entry(Word{Span: SpanOf(0, 1)}, Word{IsKnown: true})
+	text.EndEager(src, side)
+	if s != "bc" || string(b) != "x" || m["a"] != "yz" || m["old"] != "1" || mb["a"] != nil || len(mb) != 1 {
+		t.Error(s, b, m, mb)
+	}
+	text.ToNil(Of(&m))
+	if m != nil {
+		t.Error(m)
+	}
+}
