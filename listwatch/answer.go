@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -99,7 +100,7 @@ func (lw *ListerWatcher[T]) follow(ctx context.Context, req *request, accept str
 		case !sameServer(lw.url, next) || next.User != nil:
 			// Only where it points to: a Location's path and query may hold secrets.
 			err = fmt.Errorf("redirect to %s refused: credentials go only to %s",
-				oneLine(next.Scheme+"://"+next.Host, maxMessage), lw.url.Scheme+"://"+lw.url.Host)
+				oneLine(ans.redact(next.Scheme+"://"+next.Host), maxMessage), lw.url.Scheme+"://"+lw.url.Host)
 		case redirects == MaxRedirects:
 			err = fmt.Errorf("more than %d redirects", MaxRedirects)
 		default:
@@ -175,18 +176,11 @@ func (lw *ListerWatcher[T]) interrupted(ctx context.Context, req *request, a *at
 		return lw.fault(req, a, reason.Deadline, timeout)
 	}
 	if ctx.Err() != nil {
-		return lw.fault(req, a, reason.Stopped, stopped(ctx))
+		return lw.fault(req, a, reason.Stopped, ctxerr.Of(ctx))
 	}
-	return lw.fault(req, a, reason.Transport, err)
-}
-
-// stopped is the error of a context that ended: its own and its cause.
-func stopped(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
+	fault := lw.fault(req, a, reason.Transport, err)
+	fault.Unsent = a != nil && a.cut(err)
+	return fault
 }
 
 // fault returns an Error of req. All errors are made here, where the attempt's
@@ -208,29 +202,33 @@ func (lw *ListerWatcher[T]) fault(req *request, a *attempt, r reason.Reason, err
 
 // encoding returns how the answer's body is to be read.
 func (lw *ListerWatcher[T]) encoding(ans *answer) (decode.Encoding, error) {
-	header := ans.Header.Get("Content-Type")
-	media, params, err := mime.ParseMediaType(header)
-	enc := decode.Encoding(0)
-	switch {
-	case header == "", err == nil && media == mediaJSON:
-		// Without a type JSON is assumed, as a body that is not JSON shows itself at once.
-		enc = decode.JSON
-	case err == nil && media == mediaProtobuf:
-		enc = decode.Protobuf
-	default:
-		return 0, fmt.Errorf("content type %q is neither JSON nor protobuf", oneLine(header, 128))
+	header := contentType(ans)
+	// What is shown of a header is cut to a length, so credentials are taken out before.
+	shown := func(value string) string { return oneLine(ans.redact(value), 128) }
+	enc, err := decode.EncodingOf(header)
+	if err != nil {
+		return 0, fmt.Errorf("content type %q is neither JSON nor protobuf", shown(header))
 	}
-	if as := params["as"]; as == "Table" {
+	if _, params, _ := mime.ParseMediaType(header); params["as"] == "Table" {
 		return 0, errors.New("the server answered a Table, which has no objects")
 	}
 	if !slices.Contains(lw.decoder.Encodings(), enc) {
-		return 0, fmt.Errorf("content type %q: the type has no %s form", oneLine(header, 128), enc)
+		return 0, fmt.Errorf("content type %q: the type has no %s form", shown(header), enc)
 	}
 	coding := ans.Header.Get("Content-Encoding")
 	if coding == "" || isGzip(ans) || strings.EqualFold(coding, "identity") {
 		return enc, nil
 	}
-	return 0, fmt.Errorf("content encoding %q is not gzip", oneLine(coding, 128))
+	return 0, fmt.Errorf("content encoding %q is not gzip", shown(coding))
+}
+
+// contentType is the answer's; without one JSON is assumed, as a body that is not
+// JSON shows itself at once.
+func contentType(ans *answer) string {
+	if header := ans.Header.Get("Content-Type"); header != "" {
+		return header
+	}
+	return mediaJSON
 }
 
 func isGzip(ans *answer) bool { return strings.EqualFold(ans.Header.Get("Content-Encoding"), "gzip") }

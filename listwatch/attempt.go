@@ -2,12 +2,12 @@ package listwatch
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptrace"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,6 +24,7 @@ type attempt struct {
 	waiting string // "" is nothing
 	limit   time.Duration
 	ready   bool          // the request has its connection
+	shaking bool          // a connection is there and in its TLS handshake
 	dialed  []func() bool // stop closing the connection at ctx's end
 	secret  string        // the Authorization header that was sent
 }
@@ -52,7 +53,7 @@ func newAttempt(parent context.Context, l limits) (*attempt, context.Context) {
 			a.connected()
 			a.wait("the response header", l.header) // the request is one write
 		},
-		TLSHandshakeStart: func() { a.step("the TLS handshake", l.handshake) },
+		TLSHandshakeStart: func() { a.shake(l.handshake) },
 	})
 	// Before any of these there may be an exec plugin or a token refresh, and a
 	// RoundTripper of the caller's own calls none of them.
@@ -77,14 +78,24 @@ func (a *attempt) waitLocked(waiting string, limit time.Duration) {
 	a.timer.Reset(limit)
 }
 
-// step is wait for the hooks of a dial, which may belong to a connection that
+// shake says that a TLS handshake begins. It may be that of a connection which
 // the request no longer waits for.
-func (a *attempt) step(waiting string, limit time.Duration) {
+func (a *attempt) shake(limit time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.ready {
-		a.waitLocked(waiting, limit)
+		a.shaking = true
+		a.waitLocked("the TLS handshake", limit)
 	}
+}
+
+// cut reports whether err ended a connection in its TLS handshake.
+func (a *attempt) cut(err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shaking && !a.ready &&
+		(errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+			errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // rest says that nothing is waited for.
@@ -115,7 +126,7 @@ func (a *attempt) end(cause error) {
 func (a *attempt) connecting() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready = false // also when a stale connection is replaced by a new one
+	a.ready, a.shaking = false, false // also when a stale connection is replaced by a new one
 	a.waitLocked("a connection", a.limits.dial)
 }
 
@@ -144,39 +155,4 @@ func (a *attempt) setSecret(authorization string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.secret = authorization
-}
-
-// redact overwrites with asterisks, length kept, the credentials of the request
-// in what came back: some proxies and test servers echo the request.
-func (a *attempt) redact(text string) string {
-	a.mu.Lock()
-	authorization := a.secret
-	a.mu.Unlock()
-	scheme, credentials, _ := strings.Cut(authorization, " ")
-	secrets := []string{credentials}
-	if strings.EqualFold(scheme, "Basic") {
-		if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil {
-			_, password, _ := strings.Cut(string(plain), ":")
-			secrets = append(secrets, password)
-		}
-	}
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, strings.Repeat("*", len(secret)))
-		}
-	}
-	return text
-}
-
-// redactError is redact for an error, which stays the same one when there is
-// nothing to hide.
-func (a *attempt) redactError(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	if shown := a.redact(text); shown != text {
-		return errors.New(shown)
-	}
-	return err
 }

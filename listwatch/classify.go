@@ -141,21 +141,28 @@ func oneLine(text string, limit int) string {
 	return b.String()
 }
 
-// nodeHint returns the rule that a node's own credentials meet, when s is the
-// refusal of it and the request did not keep it: the node authorizer lets a
-// node list and watch pods only under the field selector of its own name
-// (KEP-4601). Nobody else is told, since RBAC knows no field selectors.
-func nodeHint(resource string, s *metav1.Status, fieldSelector string) string {
-	const user = `User "system:node:`
-	if s == nil || resource != "pods" {
+// refusedUser returns the user that a 403 is about, in the words of every API
+// server: User "system:node:a" cannot list resource "pods". "" where s is no such
+// refusal, or names nobody.
+func refusedUser(why reason.Reason, s *metav1.Status) string {
+	if s == nil || why != reason.Forbidden {
 		return ""
 	}
-	_, rest, found := strings.Cut(s.Message, user)
+	_, rest, _ := strings.Cut(s.Message, `User "`)
+	user, _, found := strings.Cut(rest, `"`)
 	if !found {
 		return ""
 	}
-	node, _, found := strings.Cut(rest, `"`)
-	if !found || node == "" {
+	return oneLine(user, maxSnippet)
+}
+
+// nodeHint returns the rule that a node's own credentials meet, when user is a
+// node that was refused and the request did not keep it: the node authorizer lets a
+// node list and watch pods only under the field selector of its own name
+// (KEP-4601). Nobody else is told, since RBAC knows no field selectors.
+func nodeHint(resource, user, fieldSelector string) string {
+	node, ok := strings.CutPrefix(user, "system:node:")
+	if !ok || node == "" || resource != "pods" {
 		return ""
 	}
 	want := "spec.nodeName=" + node

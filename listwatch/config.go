@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
@@ -54,7 +54,7 @@ const (
 	DefaultTLSHandshakeTimeout = 10 * time.Second
 	DefaultHeaderTimeout       = 30 * time.Second
 	DefaultRequestTimeout      = 60 * time.Second
-	DefaultMaxItemBytes        = 32 << 20
+	DefaultMaxItemBytes        = streamwatcher.DefaultMaxFrameBytes
 )
 
 // Config describes one collection on one API server.
@@ -82,6 +82,10 @@ type Config struct {
 	// the handshake, HeaderTimeout the time from sending the request to the end of
 	// the response header. Together they bound what comes before the
 	// request too: an exec plugin, a token refresh. A watch has none beyond these.
+	//
+	// Promises, with their tests:
+	//   - Response-header and unary timeouts of their own. Test: TestEachTimeoutNamesItself, D6.txt,
+	//     D7-list.txt.
 	DialTimeout, TLSHandshakeTimeout, HeaderTimeout time.Duration
 	// RequestTimeout is the longest time that a LIST may go without progress:
 	// it bounds the wait for the header (where it is the shorter one) and each
@@ -90,6 +94,11 @@ type Config struct {
 	// as much as the first; silence is what tells a dead server from a busy one.
 	RequestTimeout time.Duration
 	// MaxItemBytes bounds one item of a list and one event of a watch.
+	//
+	// Promises, with their tests:
+	//   - A frame or item over the limit (default 32 MiB) costs that item, not the stream. Test:
+	//     TestListItemOverTheLimitCostsItselfOnly, TestJSONFrameOverTheLimit, TestProtobufFrameOverTheLimit,
+	//     E1.txt, E1-item-too-large.txt.
 	MaxItemBytes int
 	// Logger gets a debug line an attempt, a warning when a CA file that
 	// changed cannot be read. nil discards.
@@ -182,18 +191,4 @@ func (c Config) validate(encodings []decode.Encoding) error {
 		bad("MaxItemBytes %d is not between 1 and %d; leave it 0 for the default", c.MaxItemBytes, frame.MaxValueBytes)
 	}
 	return errors.Join(errs...)
-}
-
-// kindOf returns the kind of the built-in type T, "" for a type whose name need
-// not be its kind.
-func kindOf[T any]() string {
-	t := reflect.TypeFor[T]()
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	pkg := t.PkgPath()
-	if strings.HasPrefix(pkg, "k8s.io/api/") || pkg == "k8s.io/apimachinery/pkg/apis/meta/v1" {
-		return t.Name()
-	}
-	return ""
 }

@@ -29,7 +29,8 @@
 //   - A redirect is followed only to the same scheme and host, at most
 //     [MaxRedirects] times, so that credentials go to no other host.
 //   - Tokens, passwords and URL user info are in no error and in no log line,
-//     also when a server or a proxy sends them back.
+//     also when a server or a proxy sends them back: in an answer, in an ERROR
+//     event, in an object that does not decode.
 //
 // # Encodings
 //

@@ -34,10 +34,16 @@ type Error struct {
 	Code int
 	// APIStatus is what the server said, nil when it sent no Status.
 	APIStatus *metav1.Status
+	// User is who was refused, as the server named it in a 403; "" where it did not.
+	User string
 	// RetryAfter is the longer one of the header Retry-After (seconds or date)
 	// and details.retryAfterSeconds, in a response or in an ERROR event. It is
 	// as the server said it, neither capped nor jittered; 0 when the server named none.
 	RetryAfter time.Duration
+	// Unsent: the connection ended in the TLS handshake, so the request was not
+	// sent, and perhaps no API server was there: a load balancer accepts
+	// connections and ends them while those behind it are down.
+	Unsent bool
 	// Continue: the request carried a continue token.
 	Continue bool
 	// Err is the cause; nil when the server's answer says it all.
@@ -87,6 +93,21 @@ func (e *Error) Unwrap() error { return e.Err }
 // FaultReason implements reason.Carrier.
 func (e *Error) FaultReason() reason.Reason { return e.Reason }
 
+// RefusesInitialEvents reports whether the answer to a watch with
+// sendInitialEvents says that the server has none (KEP-3157), or that this user
+// may not watch: what no repetition of the same request changes. Servers without
+// it have answered with each of these codes, some of them through a proxy.
+func (e *Error) RefusesInitialEvents() bool {
+	switch e.Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		return true
+	case 0:
+		return e.Reason == reason.Forbidden // an ERROR event whose Status has no code
+	}
+	return false
+}
+
 // Status implements apierrors.APIStatus: the server's Status with what it left
 // out (code, reason) filled in from the HTTP status.
 func (e *Error) Status() metav1.Status {
@@ -114,13 +135,15 @@ func FromStatus(s *metav1.Status) *Error {
 	if s == nil {
 		s = &metav1.Status{}
 	}
+	why := classify(int(s.Code), s)
 	return &Error{
-		Reason:     classify(int(s.Code), s),
+		Reason:     why,
 		Verb:       "watch",
 		Method:     http.MethodGet,
 		Code:       int(s.Code),
 		APIStatus:  s,
 		RetryAfter: statusRetryAfter(s),
+		User:       refusedUser(why, s),
 	}
 }
 

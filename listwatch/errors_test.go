@@ -2,6 +2,7 @@ package listwatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -104,6 +105,17 @@ func TestRefusalWithoutAStatus(t *testing.T) {
 				t.Errorf("error is\n%q, want\n%q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestNotFoundWithoutAStatus: what answers 404 and no Status is hardly an API
+// server, and the message says which one was asked.
+func TestNotFoundWithoutAStatus(t *testing.T) {
+	server := serve(t, answerWith(404, "text/plain", "404 page not found\n"))
+	_, _, err := list[*corev1.Pod](t, server.URL, metav1.ListOptions{}, nil)
+	mustFail(t, err, reason.Rejected)
+	if want := "list pods: 404 Not Found: 404 page not found: is " + server.URL + " a Kubernetes API server?"; err.Error() != want {
+		t.Errorf("error is\n%q, want\n%q", err, want)
 	}
 }
 
@@ -292,6 +304,48 @@ func TestForbiddenNamesTheNodeRuleOnlyToANodeThatBrokeIt(t *testing.T) {
 		if got := strings.HasSuffix(err.Error(), rule); got != c.want {
 			t.Errorf("%s: error is %q", c.name, err)
 		}
+	}
+}
+
+// A 403 says who was refused; the same in an answer and in an ERROR event.
+func TestForbiddenNamesTheUser(t *testing.T) {
+	for message, want := range map[string]string{
+		`pods is forbidden: User "system:node:a" cannot list resource "pods"`: "system:node:a",
+		`pods is forbidden: User "" cannot list`:                              "",
+		`User "cut off`:                                                       "",
+		``:                                                                    "",
+		`User "a
+b" cannot list`: "a b",
+	} {
+		s := &metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: message}
+		if got := FromStatus(s).User; got != want {
+			t.Errorf("event %s: %q, want %q", message, got, want)
+		}
+		body, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := serve(t, answerWith(403, mediaJSON, string(body)))
+		_, _, err = list[*corev1.Pod](t, server.URL, metav1.ListOptions{}, nil)
+		if got := mustFail(t, err, reason.Forbidden).User; got != want {
+			t.Errorf("answer %s: %q, want %q", message, got, want)
+		}
+	}
+	// Any other message may quote anything.
+	if e := FromStatus(&metav1.Status{Code: 500, Message: `User "a" cannot list`}); e.User != "" {
+		t.Errorf("a 500 names the user %q", e.User)
+	}
+}
+
+func TestRefusesInitialEvents(t *testing.T) {
+	refused := map[int]bool{400: true, 403: true, 405: true, 406: true, 415: true, 422: true, 501: true}
+	for code := 200; code < 600; code++ {
+		if got := (&Error{Code: code}).RefusesInitialEvents(); got != refused[code] {
+			t.Errorf("%d: %v", code, got)
+		}
+	}
+	if !(&Error{Reason: reason.Forbidden}).RefusesInitialEvents() || (&Error{Reason: reason.Transport}).RefusesInitialEvents() {
+		t.Error("without a code only Forbidden refuses")
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
-	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
 // Small, so that small inputs get over it: the fuzzer is slow with large ones.
@@ -46,7 +45,7 @@ func (c *counter) Item(*decode.Object[*corev1.Pod]) error { c.items++; return ni
 
 // readBody reads a list as List does, without a server.
 func readBody(lw *ListerWatcher[*corev1.Pod], enc decode.Encoding, src io.Reader, sink Sink[*corev1.Pod]) (metav1.ListMeta, error) {
-	l := &listReader[*corev1.Pod]{lw: lw, sink: sink, r: frame.NewReader(src)}
+	l := lw.newListReader(&attempt{}, sink, src)
 	if enc == decode.Protobuf {
 		err := l.protobuf()
 		return l.meta, err
@@ -169,7 +168,8 @@ func FuzzStatusBody(f *testing.F) {
 		}
 		e := &Error{Reason: classify(code, s), Verb: "list", Resource: pods, Code: code, APIStatus: s}
 		if s != nil {
-			e.hint = nodeHint("pods", s, "")
+			e.User = refusedUser(e.Reason, s)
+			e.hint = nodeHint("pods", e.User, "")
 			if from := FromStatus(s); !known[from.Reason] || from.RetryAfter < 0 {
 				t.Errorf("FromStatus is %+v", from)
 			}

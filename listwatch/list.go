@@ -1,7 +1,6 @@
 package listwatch
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodewatch-go/nodewatch/internal/gzipstream"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
@@ -37,7 +37,8 @@ type Sink[T any] interface {
 // 32 MiB) costs that item, not the stream. A length prefix is checked before anything is allocated.
 //
 // List stops within 100 ms of its context, from any point (dial, header wait,
-// mid-body), leaks no goroutine and no socket.
+// mid-body), leaks no goroutine and no socket. One thing it cannot end: a RoundTripper or an exec
+// plugin of the caller's that ignores its context keeps its goroutine until it returns.
 //
 // The returned metadata is the whole of the list's, with its resourceVersion,
 // continue token and remainingItemCount. An error that sink did not return is
@@ -46,6 +47,10 @@ type Sink[T any] interface {
 // with the reason Decode, before any item where its kind stands in front.
 // An item over Config.MaxItemBytes is handed on as undecodable, with the metadata that
 // stood at its beginning.
+//
+// Promises, with their tests:
+//   - Lists are decoded item by item from the socket; peak memory of a relist is the store plus one item
+//     per decoder. Test: TestListIsNotHeld.
 func (lw *ListerWatcher[T]) List(ctx context.Context, opts metav1.ListOptions, sink Sink[T]) (metav1.ListMeta, error) {
 	ans, req, err := lw.open(ctx, verbList, opts)
 	if err != nil {
@@ -57,7 +62,7 @@ func (lw *ListerWatcher[T]) List(ctx context.Context, opts metav1.ListOptions, s
 		return metav1.ListMeta{}, lw.notWhatWasAsked(ctx, req, ans, err)
 	}
 	wire := &bodyReader{body: ans.Body, a: ans.attempt, limit: lw.config.RequestTimeout, count: lw.transfer.AddWire}
-	l := &listReader[T]{lw: lw, sink: sink, r: frame.NewReader(lw.decompressed(ans, wire))}
+	l := lw.newListReader(ans.attempt, sink, lw.decompressed(ans, wire))
 	if enc == decode.Protobuf {
 		err = l.protobuf()
 	} else {
@@ -94,37 +99,9 @@ func (lw *ListerWatcher[T]) listFault(ctx context.Context, req *request, ans *an
 func (lw *ListerWatcher[T]) decompressed(ans *answer, wire io.Reader) io.Reader {
 	var r io.Reader = wire
 	if isGzip(ans) {
-		r = &lazyGzip{src: wire}
+		r = gzipstream.NewReader(wire)
 	}
-	return &countingReader{r: r, count: lw.transfer.AddDecoded}
-}
-
-// lazyGzip reads gzip members, the first bytes not before it is asked to.
-type lazyGzip struct {
-	src io.Reader
-	z   *gzip.Reader
-}
-
-func (g *lazyGzip) Read(p []byte) (int, error) {
-	if g.z == nil {
-		z, err := gzip.NewReader(g.src)
-		if err != nil {
-			return 0, noEOF(err)
-		}
-		g.z = z
-	}
-	return g.z.Read(p)
-}
-
-type countingReader struct {
-	r     io.Reader
-	count func(n int)
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.count(n)
-	return n, err
+	return lw.transfer.Decoded(r)
 }
 
 // sinkError carries what a sink returned through the readers.
@@ -155,16 +132,31 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 
 // listReader takes one list apart. Its fields are what is known so far.
 type listReader[T any] struct {
-	lw   *ListerWatcher[T]
-	sink Sink[T]
-	r    *frame.Reader
-	peek decode.Peeker
+	lw      *ListerWatcher[T]
+	attempt *attempt
+	sink    Sink[T]
+	decoder decode.Decoder[T]
+	r       *frame.Reader
+	peek    decode.Peeker
+
+	// Of the item at hand, and made once for all of them: "What kept UID and RV is
+	// untouched (no event, no decode, no allocation)" begins with what is made here.
+	object           decode.Object[T]
+	head             decode.Meta // of one that is too large
+	headJSON, headPB func([]byte)
 
 	meta       metav1.ListMeta
 	metaHanded bool // the sink has it
 	kind       string
 	apiVersion string
 	hasItems   bool
+}
+
+func (lw *ListerWatcher[T]) newListReader(a *attempt, sink Sink[T], body io.Reader) *listReader[T] {
+	l := &listReader[T]{lw: lw, attempt: a, sink: sink, decoder: redactingDecoder[T]{lw.decoder, a}, r: frame.NewReader(body)}
+	l.headJSON = func(b []byte) { l.head, _ = l.peek.Peek(decode.JSON, b) }
+	l.headPB = func(b []byte) { l.head, _ = l.peek.Peek(decode.Protobuf, b) }
+	return l
 }
 
 // handMeta hands the list's metadata on, once.
@@ -179,14 +171,18 @@ func (l *listReader[T]) handMeta() error {
 	return nil
 }
 
+// hand hands o on. A pointer to it would be a new object on the heap for each, so it is
+// copied to where the last one was: the sink's is valid until Item returns.
 func (l *listReader[T]) hand(o decode.Object[T]) error {
-	if o.Meta.Kind == "" {
-		o.Meta.Kind = l.itemKind()
+	l.object = o
+	m := &l.object.Meta
+	if m.Kind == "" {
+		m.Kind = l.itemKind()
 	}
-	if o.Meta.APIVersion == "" {
-		o.Meta.APIVersion = l.apiVersion
+	if m.APIVersion == "" {
+		m.APIVersion = l.apiVersion
 	}
-	if err := l.sink.Item(&o); err != nil {
+	if err := l.sink.Item(&l.object); err != nil {
 		return &sinkError{err}
 	}
 	return nil
@@ -194,10 +190,9 @@ func (l *listReader[T]) hand(o decode.Object[T]) error {
 
 // item hands on what was read of an item, or what is known of one that is too
 // large: it costs itself only. Any other err ends the list.
-func (l *listReader[T]) item(enc decode.Encoding, raw []byte, head decode.Meta, err error) error {
-	var large *frame.TooLargeError
-	if errors.As(err, &large) {
-		return l.hand(decode.Undecodable[T](head, fmt.Errorf("item of %w", err)))
+func (l *listReader[T]) item(enc decode.Encoding, raw []byte, err error) error {
+	if _, large := errors.AsType[*frame.TooLargeError](err); large {
+		return l.hand(decode.Undecodable[T](l.head, fmt.Errorf("item of %w", err)))
 	}
 	if err != nil {
 		return err
@@ -206,7 +201,7 @@ func (l *listReader[T]) item(enc decode.Encoding, raw []byte, head decode.Meta, 
 	if err != nil {
 		return l.hand(decode.Undecodable[T](meta, err))
 	}
-	return l.hand(decode.NewObject(meta, enc, raw, l.lw.decoder))
+	return l.hand(decode.NewObject(meta, enc, raw, l.decoder))
 }
 
 // itemKind is the kind of the items that name none.
@@ -230,7 +225,7 @@ func (l *listReader[T]) checkKind() error {
 	if strings.ContainsAny(l.kind[:1], "AEIOU") {
 		article = "an"
 	}
-	return fmt.Errorf("the server answered %s %s, not a list", article, oneLine(l.kind, 128))
+	return fmt.Errorf("the server answered %s %s, not a list", article, oneLine(l.attempt.redact(l.kind), 128))
 }
 
 // finish ends a list that was read to its end.

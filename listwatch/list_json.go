@@ -8,6 +8,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
 const (
@@ -85,7 +86,7 @@ func (l *listReader[T]) jsonMember(name string) error {
 
 func (l *listReader[T]) jsonItems() error {
 	if c, err := l.r.SkipSpace(); err != nil {
-		return noEOF(err)
+		return frame.Inside(err)
 	} else if c == 'n' {
 		return l.null("items")
 	}
@@ -105,9 +106,9 @@ func (l *listReader[T]) jsonItems() error {
 }
 
 func (l *listReader[T]) jsonItem() error {
-	var head decode.Meta
-	raw, err := l.r.Value(l.lw.config.MaxItemBytes, func(b []byte) { head, _ = l.peek.Peek(decode.JSON, b) })
-	return l.item(decode.JSON, raw, head, err)
+	l.head = decode.Meta{}
+	raw, err := l.r.Value(l.lw.config.MaxItemBytes, l.headJSON)
+	return l.item(decode.JSON, raw, err)
 }
 
 // null consumes the word null.
@@ -131,14 +132,6 @@ func (l *listReader[T]) jsonEnd() error {
 	}
 	if err == nil {
 		err = errors.New("more bytes behind the list")
-	}
-	return err
-}
-
-// noEOF is err of a reader that is in the middle of something.
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
 	}
 	return err
 }

@@ -22,7 +22,7 @@ const (
 func (l *listReader[T]) protobuf() error {
 	magic, err := l.r.Peek(len(decode.Magic))
 	if err != nil {
-		return noEOF(err)
+		return frame.Inside(err)
 	}
 	if string(magic) != decode.Magic {
 		return fmt.Errorf("the body begins with %s, not with the protobuf magic", frame.Snippet(magic))
@@ -94,7 +94,7 @@ func (l *listReader[T]) listMessage() error {
 	for l.r.Offset() < end {
 		num, typ, err := l.r.Tag()
 		if err != nil {
-			return noEOF(err)
+			return frame.Inside(err)
 		}
 		if typ == protowire.BytesType {
 			err = l.listField(num, end)
@@ -139,9 +139,9 @@ func (l *listReader[T]) listField(num protowire.Number, end int64) error {
 }
 
 func (l *listReader[T]) protobufItem(size int64) error {
-	var head decode.Meta
-	raw, err := l.r.Bytes(size, l.lw.config.MaxItemBytes, func(b []byte) { head, _ = l.peek.Peek(decode.Protobuf, b) })
-	return l.item(decode.Protobuf, raw, head, err)
+	l.head = decode.Meta{}
+	raw, err := l.r.Bytes(size, l.lw.config.MaxItemBytes, l.headPB)
+	return l.item(decode.Protobuf, raw, err)
 }
 
 // bytes reads a length and as many bytes.

@@ -2,7 +2,6 @@ package listwatch
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodewatch-go/nodewatch/internal/gzipstream"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -44,10 +44,15 @@ func (lw *ListerWatcher[T]) refusal(ctx context.Context, req *request, ans *answ
 		if text := snippet(body, ans.Header.Get("Content-Type")); text != "" {
 			e.Err = errors.New(text)
 		}
+		if ans.StatusCode == http.StatusNotFound {
+			// An API server says in a Status what it does not find.
+			e.hint = fmt.Sprintf("is %s://%s a Kubernetes API server?", req.url.Scheme, req.url.Host)
+		}
 		return e
 	}
 	s.Message = ans.redact(s.Message)
-	e.hint = nodeHint(lw.config.Resource.Resource, s, req.url.Query().Get("fieldSelector"))
+	e.User = refusedUser(e.Reason, s)
+	e.hint = nodeHint(lw.config.Resource.Resource, e.User, req.url.Query().Get("fieldSelector"))
 	return e
 }
 
@@ -59,9 +64,7 @@ func (lw *ListerWatcher[T]) errorBody(ans *answer) []byte {
 	raw, _ := io.ReadAll(io.LimitReader(ans.Body, MaxErrorBodyBytes))
 	ans.rest()
 	if isGzip(ans) {
-		if z, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
-			raw, _ = io.ReadAll(io.LimitReader(z, MaxErrorBodyBytes))
-		}
+		raw, _ = io.ReadAll(io.LimitReader(gzipstream.NewReader(bytes.NewReader(raw)), MaxErrorBodyBytes))
 	}
 	return []byte(ans.redact(string(raw)))
 }

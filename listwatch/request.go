@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
 	"k8s.io/client-go/rest"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // The verbs of requests, as RBAC and Error.Verb name them.
@@ -20,8 +22,8 @@ const (
 
 // Media types of the Kubernetes API.
 const (
-	mediaJSON     = "application/json"
-	mediaProtobuf = "application/vnd.kubernetes.protobuf"
+	mediaJSON     = decode.MediaJSON
+	mediaProtobuf = decode.MediaProtobuf
 )
 
 // validateHost refuses a host that is no URL, or more than one. Its text never

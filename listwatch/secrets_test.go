@@ -3,18 +3,25 @@ package listwatch
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
+	"github.com/nodewatch-go/nodewatch/streamwatcher"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 type safeBuffer struct {
@@ -78,6 +85,48 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 			w.Header().Set("Content-Encoding", echo(r))
 			answerWith(200, mediaJSON, "")(w, r)
 		},
+		"error event": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, mediaJSON, fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":500,"reason":%[1]q,`+
+				`"message":%[1]q,"details":{"causes":[{"message":%[1]q}]}}}`, echo(r)))(w, r)
+		},
+		"escaped error event": func(w http.ResponseWriter, r *http.Request) {
+			escaped := strings.NewReplacer("&", `\u0026`, "p", `\u0070`).Replace(echo(r))
+			answerWith(200, mediaJSON, `{"type":"ERROR","object":{"kind":"Status","code":500,"message":"`+escaped+`"}}`)(w, r)
+		},
+		"error event that is no Status": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, mediaJSON, fmt.Sprintf(`{"type":"ERROR","object":{"metadata":{"creationTimestamp":%[1]q},"code":%[1]q}}`, echo(r)))(w, r)
+		},
+		"no watch": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, mediaJSON, "you sent "+echo(r))(w, r)
+		},
+		"no watch, cut in the secret": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, mediaJSON, strings.Repeat("x", 30)+echo(r))(w, r)
+		},
+		"no watch in protobuf": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, mediaProtobuf, echo(r))(w, r)
+		},
+		"object of an echoed type": func(w http.ResponseWriter, r *http.Request) {
+			object, err := (&runtime.Unknown{ContentType: echo(r)}).Marshal()
+			if err != nil {
+				t.Error(err)
+			}
+			event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte(decode.Magic), object...)}}).Marshal()
+			if err != nil {
+				t.Error(err)
+			}
+			answerWith(200, mediaProtobuf, string(binary.BigEndian.AppendUint32(nil, uint32(len(event))))+string(event))(w, r)
+		},
+		"object that does not decode": func(w http.ResponseWriter, r *http.Request) {
+			pod := fmt.Sprintf(`{"kind":"Pod","metadata":{"name":"p","creationTimestamp":%q}}`, echo(r))
+			if r.URL.Query().Get("watch") != "" {
+				answerWith(200, mediaJSON, `{"type":"ADDED","object":`+pod+`}`)(w, r)
+				return
+			}
+			answerWith(200, mediaJSON, `{"kind":"PodList","items":[`+pod+`],"items":0}`)(w, r)
+		},
+		"long content type": func(w http.ResponseWriter, r *http.Request) {
+			answerWith(200, "x/"+strings.Repeat("x", 113)+own(r), "")(w, r)
+		},
 		"kind": func(w http.ResponseWriter, r *http.Request) {
 			answerWith(200, mediaJSON, fmt.Sprintf(`{"kind":%q}`, echo(r)))(w, r)
 		},
@@ -108,24 +157,82 @@ func TestSecretsAreInNoErrorAndNoLog(t *testing.T) {
 					with(c)
 					c.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug - 100}))
 				})
-				_, listErr := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{})
-				_, watchErr := lw.Watch(t.Context(), metav1.ListOptions{})
+				sink := &recorder[*corev1.Pod]{}
+				_, listErr := lw.List(t.Context(), metav1.ListOptions{}, sink)
+				stream, watchErr := lw.Watch(t.Context(), metav1.ListOptions{})
 				if listErr == nil {
 					t.Fatal("no error")
 				}
-				shown := fmt.Sprintf("%v %+v %v %+v %s", listErr, listErr, watchErr, watchErr, logs)
+				shown := fmt.Sprint(sink.errs)
+				for watchErr == nil {
+					var ev *streamwatcher.Event[*corev1.Pod]
+					if ev, watchErr = stream.Next(); watchErr != nil {
+						stream.Stop()
+						break
+					}
+					_, err := ev.Object.Decode()
+					shown += fmt.Sprintf("%+v %v", ev.Status, err)
+					if ev.Status != nil {
+						shown += fmt.Sprintf("%+v", FromStatus(ev.Status))
+					}
+				}
+				shown += fmt.Sprintf("%v %+v %v %+v %s", listErr, listErr, watchErr, watchErr, logs)
 				for _, err := range []error{listErr, watchErr} {
 					if e, ok := err.(*Error); ok {
 						shown += fmt.Sprintf("%+v %+v", e.Status(), e.URL)
 					}
 				}
-				for _, secret := range secrets {
+				for _, secret := range append(secrets, "plant", basic[:5]) {
 					if strings.Contains(shown, secret) {
 						t.Errorf("%q is shown: %s", secret, shown)
 					}
 				}
 			})
 		}
+	}
+}
+
+// What a transport says may quote the request too, when the header is long past.
+func TestSecretsInTheErrorOfABody(t *testing.T) {
+	lw := newFor[*corev1.Pod](t, "http://api.example", func(c *Config) {
+		withToken(c)
+		c.REST.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := iotest.ErrReader(errors.New("GOAWAY of " + r.Header.Get("Authorization")))
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {mediaJSON}}, Body: io.NopCloser(body)}, nil
+		})
+	})
+	_, listErr := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{})
+	stream, err := lw.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Stop()
+	_, watchErr := stream.Next()
+	for _, err := range []error{listErr, watchErr} {
+		if text := fmt.Sprintf("%v %+v", err, err); strings.Contains(text, "plant") || !strings.Contains(text, "GOAWAY of Bearer ****") {
+			t.Errorf("error is %q", text)
+		}
+	}
+}
+
+// A text may have been cut in the middle of a secret before it comes here.
+func TestPartsOfASecretAreOverwritten(t *testing.T) {
+	const secret = "0123456789abcdefghij"
+	for text, want := range map[string]string{
+		"":                             "",
+		"nothing":                      "nothing",
+		"a " + secret + " b " + secret: "a ******************** b ********************",
+		"cut " + secret[:12]:           "cut ************",
+		"cut " + secret[:15] + "...":   "cut ***************...",
+		"short " + secret[:11]:         "short 0123456789a",
+		secret[:12] + secret:           "********************************",
+	} {
+		if got := blot(text, secret); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+	if got := blot("pass passed", "pass"); got != "**** ****ed" {
+		t.Errorf("a short secret: %q", got)
 	}
 }
 

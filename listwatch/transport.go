@@ -182,7 +182,7 @@ func (b *baseTrips) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // transport returns the transport that trusts what the CA file says now. It
-// reads the file for each request: a few KB, against a TLS handshake.
+// reads the file for each request, on a kept connection too: a few KB for a LIST or a WATCH.
 func (b *baseTrips) transport() *http.Transport {
 	b.mu.Lock()
 	defer b.mu.Unlock()

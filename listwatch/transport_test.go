@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,6 +151,44 @@ func TestExecPluginIsAsked(t *testing.T) {
 	}
 	if got := server.seen()[0].Header.Get("Authorization"); got != "Bearer "+plantedToken {
 		t.Errorf("Authorization is %q", got)
+	}
+}
+
+// N3: what an exec plugin does wrong is an error, within the time that is there
+// for what comes before the header, and no request goes out without credentials.
+func TestExecPluginFaults(t *testing.T) {
+	for _, tt := range []struct{ name, script, want string }{
+		{"fails", "echo no network >&2; exit 3", "exit code 3"},
+		{"prints garbage", "echo hello", "decoding stdout"},
+		{"prints nothing", "true", "API version"},
+		{"prints another kind", `echo '{"kind":"Pod","apiVersion":"v1"}'`, "decoding stdout"},
+		{"prints no credentials", `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{}}'`, "token"},
+		{"is not there", "", "no-such-plugin"},
+		{"hangs", "exec sleep 0.5", "timed out after 300ms"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := note(t, answerWith(200, mediaJSON, emptyList))
+			_, _, err := list[*corev1.Pod](t, server.URL, metav1.ListOptions{}, func(c *Config) {
+				exec := &clientcmdapi.ExecConfig{
+					APIVersion: "client.authentication.k8s.io/v1", Command: "sh", Args: []string{"-c", tt.script},
+					InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+				}
+				if tt.script == "" {
+					exec.Command = "no-such-plugin"
+				}
+				c.REST.ExecProvider = exec
+				c.DialTimeout, c.TLSHandshakeTimeout, c.HeaderTimeout = 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+				if tt.name != "hangs" {
+					c.HeaderTimeout = 30 * time.Second
+				}
+			})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want %q", err, tt.want)
+			}
+			if n := len(server.seen()); n != 0 {
+				t.Errorf("%d requests went out", n)
+			}
+		})
 	}
 }
 

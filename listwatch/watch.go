@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
 )
@@ -14,9 +15,9 @@ import (
 // no byte of that has been read.
 //
 // Watch stops within 100 ms of its context, from any point (dial, header wait),
-// leaks no goroutine and no socket. The stream ends with ctx, and with StreamWatcher.Stop; both free the
-// connection. A caller stops every StreamWatcher that it got. None of the
-// timeouts of Config applies to the stream. An answer that is no stream of
+// leaks no goroutine and no socket, with the exception named at [ListerWatcher.List]. The
+// stream ends with ctx, and with StreamWatcher.Stop; both free the connection. A caller
+// stops every StreamWatcher that it got. None of the timeouts of Config applies to the stream. An answer that is no stream of
 // events is an *Error, with the reason Decode where it is a 200.
 func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatcher.StreamWatcher[T], error) {
 	ans, req, err := lw.open(ctx, verbWatch, opts)
@@ -27,18 +28,15 @@ func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) 
 		defer ans.close()
 		return nil, lw.notWhatWasAsked(ctx, req, ans, err)
 	}
-	contentType := ans.Header.Get("Content-Type")
-	if contentType == "" {
-		contentType = mediaJSON
-	}
 	stream, err := streamwatcher.New(streamwatcher.Config[T]{
 		Body:            &watchBody{ctx, ans},
-		ContentType:     contentType,
+		ContentType:     contentType(ans),
 		ContentEncoding: ans.Header.Get("Content-Encoding"),
-		Decoder:         lw.decoder,
+		Decoder:         redactingDecoder[T]{lw.decoder, ans.attempt},
 		MaxFrameBytes:   lw.config.MaxItemBytes,
 		Abort:           ans.end,
 		Transfer:        &lw.transfer,
+		Redact:          ans.redact,
 	})
 	if err != nil {
 		ans.close()
@@ -61,9 +59,9 @@ type watchBody struct {
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ans.Body.Read(p)
 	if err != nil && err != io.EOF && b.ctx.Err() != nil {
-		err = stopped(b.ctx)
+		err = ctxerr.Of(b.ctx)
 	}
-	return n, err
+	return n, b.ans.redactError(err)
 }
 
 // Close implements io.Closer.

@@ -83,10 +83,14 @@ func (b *body) ring() {
 	b.bite(limit)
 }
 
-// setLimit sets how long a read may wait, from its beginning.
+// setLimit sets how long a read may wait, from its beginning. It is called for each
+// event, nearly always with the limit that there is: then the timer is left alone.
 func (b *body) setLimit(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if d == b.limit {
+		return
+	}
 	b.limit = d
 	b.disarm()
 	if d > 0 && !b.waiting.IsZero() && !b.off {
@@ -113,16 +117,4 @@ func (b *body) last() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lastByte
-}
-
-// decodedCounter counts what comes out of decompression.
-type decodedCounter struct {
-	src      io.Reader
-	transfer *Transfer
-}
-
-func (c decodedCounter) Read(p []byte) (int, error) {
-	n, err := c.src.Read(p)
-	c.transfer.AddDecoded(n)
-	return n, err
 }

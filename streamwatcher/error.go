@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/nodewatch-go/nodewatch/internal/gzipstream"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
@@ -44,7 +45,7 @@ func (e *Error) FaultReason() reason.Reason { return e.Reason }
 // reasonOf names an error of reading or framing.
 func reasonOf(err error) reason.Reason {
 	var syntax *frame.SyntaxError
-	var gzip *gzipError
+	var gzip *gzipstream.Error
 	if r, ok := reason.Of(err); ok {
 		return r
 	}

@@ -31,6 +31,7 @@ type framer struct {
 	r      *frame.Reader
 	max    int   // a longer frame is skipped
 	giveUp int64 // a longer one yet is no event but garbage without end
+	redact func(string) string
 	peeker decode.Peeker
 
 	// For a frame that turns out to be over max: where its object begins,
@@ -43,8 +44,8 @@ type framer struct {
 	head      frameEvent
 }
 
-func newFramer(r *frame.Reader, max int) *framer {
-	f := &framer{r: r, max: max, giveUp: frame.MaxValueBytes}
+func newFramer(r *frame.Reader, max int, redact func(string) string) *framer {
+	f := &framer{r: r, max: max, giveUp: frame.MaxValueBytes, redact: redact}
 	// Bound once: a method value made for each event would be garbage for each.
 	f.spillJSON, f.spillPB = f.peekHeadJSON, f.peekHeadProtobuf
 	return f
@@ -67,11 +68,12 @@ func eventType(b []byte) watch.EventType {
 	return watch.EventType(b)
 }
 
-// notAnEvent is the error for bytes that do not begin as an event does.
+// notAnEvent is the error for bytes that do not begin as an event does. They are redacted
+// before they are cut and quoted, while a secret can still be found in them.
 func (f *framer) notAnEvent(what string) error {
 	return &frame.SyntaxError{
 		Offset: f.r.Offset(),
-		Msg:    fmt.Sprintf("%s: the body goes on with %s", what, frame.Snippet(f.r.Window())),
+		Msg:    fmt.Sprintf("%s: the body goes on with %s", what, frame.Snippet([]byte(f.redact(string(f.r.Window()))))),
 	}
 }
 
@@ -81,17 +83,20 @@ var errNoObject = errors.New("watch event without an object")
 // setStatus gives an ERROR event its Status. wire is the object as it stands on
 // the wire. The server said that something went wrong; when it cannot be read
 // what, that is still an ERROR, and a Status says so.
-func (ev *frameEvent) setStatus(enc decode.Encoding, wire []byte) {
+//
+// The bytes are redacted, and so is the message, in which escapes are undone.
+func (f *framer) setStatus(ev *frameEvent, enc decode.Encoding, wire []byte) {
 	err := ev.fault
 	if err == nil {
-		if ev.status, err = decode.Status(enc, wire); err == nil {
-			return
+		ev.status, err = decode.Status(enc, []byte(f.redact(string(wire))))
+	}
+	if err != nil {
+		ev.status = &metav1.Status{
+			Status:  metav1.StatusFailure,
+			Reason:  metav1.StatusReasonInternalError,
+			Code:    500,
+			Message: fmt.Sprintf("the server sent an ERROR event whose object is not a readable Status: %v", err),
 		}
 	}
-	ev.status = &metav1.Status{
-		Status:  metav1.StatusFailure,
-		Reason:  metav1.StatusReasonInternalError,
-		Code:    500,
-		Message: fmt.Sprintf("the server sent an ERROR event whose object is not a readable Status: %v", err),
-	}
+	ev.status.Message = f.redact(ev.status.Message)
 }

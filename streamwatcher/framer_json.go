@@ -66,9 +66,9 @@ func (f *framer) json(ev *frameEvent) error {
 	}
 
 	whole, err := f.r.Kept()
-	var tooLarge *frame.TooLargeError
+	tooLarge, isLarge := errors.AsType[*frame.TooLargeError](err)
 	switch {
-	case errors.As(err, &tooLarge):
+	case isLarge:
 		ev.fault, ev.meta = tooLarge, f.headMeta
 	case f.objectAt < 0:
 		ev.fault = errNoObject
@@ -77,7 +77,7 @@ func (f *framer) json(ev *frameEvent) error {
 	}
 	switch {
 	case ev.typ == watch.Error:
-		ev.setStatus(decode.JSON, ev.raw)
+		f.setStatus(ev, decode.JSON, ev.raw)
 		ev.meta = decode.Meta{}
 	case ev.fault == nil:
 		ev.meta, ev.fault = f.peeker.Peek(decode.JSON, ev.raw)

@@ -232,7 +232,7 @@ func TestBodiesThatAreNoWatch(t *testing.T) {
 // An event without end is given up, however many members it is made of.
 func TestEventWithoutEnd(t *testing.T) {
 	member := `,"x":"` + strings.Repeat("x", 4<<10) + `"`
-	f := newFramer(frame.NewReader(io.MultiReader(strings.NewReader(`{"type":"ADDED"`), &repeat{text: []byte(member)})), 1<<10)
+	f := newFramer(frame.NewReader(io.MultiReader(strings.NewReader(`{"type":"ADDED"`), &repeat{text: []byte(member)})), 1<<10, nil)
 	f.giveUp = 1 << 20
 	var ev frameEvent
 	if err := f.json(&ev); !errors.As(err, new(*frame.SyntaxError)) {

@@ -33,13 +33,13 @@ func (f *framer) protobuf(ev *frameEvent) error {
 
 	f.head = frameEvent{}
 	message, err := f.r.Bytes(int64(length), f.max, f.spillPB)
-	var tooLarge *frame.TooLargeError
+	tooLarge, isLarge := errors.AsType[*frame.TooLargeError](err)
 	switch {
-	case errors.As(err, &tooLarge):
+	case isLarge:
 		*ev = f.head
 		ev.fault = tooLarge
 		if ev.typ == watch.Error {
-			ev.setStatus(decode.Protobuf, nil)
+			f.setStatus(ev, decode.Protobuf, nil)
 		}
 	case err != nil:
 		return err
@@ -83,7 +83,7 @@ func (f *framer) watchEvent(message []byte, ev *frameEvent) {
 	}
 
 	if ev.typ == watch.Error {
-		ev.setStatus(decode.Protobuf, wire)
+		f.setStatus(ev, decode.Protobuf, wire)
 		return
 	}
 	envelope, err := decode.Unwrap(wire)

@@ -2,7 +2,6 @@ package streamwatcher
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"testing"
@@ -100,41 +99,6 @@ func FuzzProtobufFrames(f *testing.F) {
 	f.Add(framed(p[:len(p)-9], envelope(f, "ERROR", "v1", "Status", []byte("\x1a\x01m")), envelope(f, "BOOKMARK", "v1", "Pod", nil)))
 	f.Add([]byte("\x00\x00\x00\x07\x0a\x05ADDED<html>"))
 	f.Fuzz(func(t *testing.T, b []byte) { run(t, fuzzConfig(bytes.NewReader(b), typeProtobuf, "")) })
-}
-
-// FuzzGzip: what compress/gzip reads without an error comes out here, the same.
-func FuzzGzip(f *testing.F) {
-	f.Add(member(f, podJSON("p", 300)))
-	f.Add(append(member(f, "a"), member(f, "")...))
-	f.Add(fullMember("x", nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		const most = 1 << 20
-		got, err := io.ReadAll(io.LimitReader(newGzipReader(bytes.NewReader(b)), most))
-		z, wantErr := gzip.NewReader(bytes.NewReader(b))
-		if wantErr == io.EOF && len(b) == 0 {
-			return // no member at all is the end of a watch here
-		}
-		var want []byte
-		if wantErr == nil {
-			want, wantErr = io.ReadAll(io.LimitReader(z, most))
-		}
-		if wantErr == nil && err != nil && len(b) > 3 && hasReservedFlag(b) {
-			return // RFC 1952 wants an error, compress/gzip gives none
-		}
-		if (err == nil) != (wantErr == nil) || wantErr == nil && !bytes.Equal(got, want) {
-			t.Fatalf("%d bytes, %v; compress/gzip: %d bytes, %v", len(got), err, len(want), wantErr)
-		}
-	})
-}
-
-// hasReservedFlag tells whether some member may have a flag that RFC 1952 reserves.
-func hasReservedFlag(b []byte) bool {
-	for i := 0; i+3 < len(b); i++ {
-		if b[i] == 0x1f && b[i+1] == 0x8b && b[i+3]&flagReserved != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // FuzzCuts: the same bytes in other pieces are the same events and the same end.

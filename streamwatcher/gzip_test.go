@@ -2,16 +2,12 @@ package streamwatcher
 
 import (
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"net"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -132,46 +128,6 @@ func make1chan[T any](w *StreamWatcher[T]) <-chan string {
 	return names
 }
 
-// header builds a member by hand: all optional fields, as RFC 1952 has them.
-func fullMember(text string, damage func(header []byte)) []byte {
-	h := []byte{0x1f, 0x8b, 8, flagSum | flagExtra | flagName | flagComment | 1, 1, 2, 3, 4, 0, 255}
-	h = append(h, 3, 0, 'x', 'y', 'z')
-	h = append(h, "name\x00comment\x00"...)
-	h = binary.LittleEndian.AppendUint16(h, uint16(crc32.ChecksumIEEE(h)))
-	if damage != nil {
-		damage(h)
-	}
-	b := bytes.NewBuffer(h)
-	f, _ := flate.NewWriter(b, flate.BestSpeed)
-	_, _ = io.WriteString(f, text)
-	_ = f.Close()
-	tail := binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(text)))
-	return append(b.Bytes(), binary.LittleEndian.AppendUint32(tail, uint32(len(text)))...)
-}
-
-func TestGzipMembers(t *testing.T) {
-	long := strings.Repeat("nodewatch ", 20000)
-	for name, c := range map[string]struct {
-		b    []byte
-		want string
-	}{
-		"nothing":           {nil, ""},
-		"one":               {member(t, "a"), "a"},
-		"empty":             {member(t, ""), ""},
-		"many":              {bytes.Join([][]byte{member(t, "a"), member(t, ""), member(t, long), member(t, "b")}, nil), "a" + long + "b"},
-		"full header":       {append(fullMember("x", nil), fullMember(long, nil)...), "x" + long},
-		"zero-length extra": {[]byte("\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"), ""},
-	} {
-		for cut, r := range map[string]io.Reader{"whole": bytes.NewReader(c.b), "one byte": iotest.OneByteReader(bytes.NewReader(c.b)),
-			"error with data": iotest.DataErrReader(bytes.NewReader(c.b))} {
-			got, err := io.ReadAll(newGzipReader(r))
-			if err != nil || string(got) != c.want {
-				t.Errorf("%s, %s: %d bytes, %v, want %d", name, cut, len(got), err, len(c.want))
-			}
-		}
-	}
-}
-
 func TestDamagedGzip(t *testing.T) {
 	good := member(t, podJSON("p", 500))
 	change := func(i int, c byte) []byte {
@@ -187,16 +143,14 @@ func TestDamagedGzip(t *testing.T) {
 		want   string
 		events int
 	}{
-		"not gzip":             {[]byte(podJSON("p", 0)), "not a gzip member", 0},
-		"short and not gzip":   {[]byte("{}"), "not a gzip member", 0},
-		"other method":         {change(2, 1), "unknown way", 0},
-		"reserved flag":        {change(3, 0x80), "unknown way", 0},
-		"checksum":             {change(-8, 1), "does not match", 1},
-		"length":               {change(-1, 1), "does not match", 1},
-		"content":              {change(10, good[10]^7), "flate: corrupt", 0},
-		"junk behind":          {append(bytes.Clone(good), "0123456789abc"...), "not a gzip member", 1},
-		"header checksum":      {fullMember("x", func(h []byte) { h[4]++ }), "wrong checksum", 0},
-		"header text unending": {append([]byte{0x1f, 0x8b, 8, flagName, 0, 0, 0, 0, 0, 0}, strings.Repeat("x", 1<<20)...), "more than 64 KiB", 0},
+		"not gzip":           {[]byte(podJSON("p", 0)), "not a gzip member", 0},
+		"short and not gzip": {[]byte("{}"), "not a gzip member", 0},
+		"other method":       {change(2, 1), "unknown way", 0},
+		"reserved flag":      {change(3, 0x80), "unknown way", 0},
+		"checksum":           {change(-8, 1), "does not match", 1},
+		"length":             {change(-1, 1), "does not match", 1},
+		"content":            {change(10, good[10]^7), "flate: corrupt", 0},
+		"junk behind":        {append(bytes.Clone(good), "0123456789abc"...), "not a gzip member", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events, end := drain(t, podConfig{Body: closer(bytes.NewReader(c.b)), ContentType: typeJSON, ContentEncoding: "gzip"})

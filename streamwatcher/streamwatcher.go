@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/nodewatch-go/nodewatch/internal/gzipstream"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
@@ -21,6 +23,10 @@ import (
 const DefaultMaxFrameBytes = 32 << 20
 
 // Event is one watch event whose object is not decoded yet.
+//
+// Promises, with their tests:
+//   - BOOKMARK is decoded as metadata, ERROR as Status, whatever their kind says. Test:
+//     TestErrorAndBookmark, TestProtobufErrorAndBookmark, B8-odd-bookmarks.txt.
 type Event[T any] struct {
 	// Type is as the server wrote it: ADDED, MODIFIED, DELETED, BOOKMARK,
 	// ERROR, or a word that this version does not know.
@@ -47,12 +53,21 @@ type Config[T any] struct {
 	// Decoder makes the objects.
 	Decoder decode.Decoder[T]
 	// MaxFrameBytes bounds one event; a larger one costs only itself. Default 32 MiB.
+	//
+	// Promises, with their tests:
+	//   - A length prefix is checked before anything is allocated. Test: TestLengthsThatAreNone,
+	//     E8-garbage-length.txt.
 	MaxFrameBytes int
 	// Abort ends the request under Body so that a blocked Read returns. It is
 	// called at most once, from any goroutine. Default: close Body.
 	Abort func(cause error)
 	// Transfer, when set, counts bytes as they are read.
 	Transfer *Transfer
+	// Redact overwrites what must not be shown, for a server or a proxy may send a
+	// request's credentials back. It is given what an error or a Status shows of the body: the
+	// object of an ERROR event as it stands on the wire (so lengths are to stay as they are), its
+	// message, and the beginning of a body that is no watch. nil overwrites nothing.
+	Redact func(string) string
 }
 
 func (c Config[T]) withDefaults() Config[T] {
@@ -61,6 +76,9 @@ func (c Config[T]) withDefaults() Config[T] {
 	}
 	if c.Transfer == nil {
 		c.Transfer = new(Transfer)
+	}
+	if c.Redact == nil {
+		c.Redact = func(text string) string { return text }
 	}
 	return c
 }
@@ -83,6 +101,9 @@ func (c Config[T]) validate() error {
 // One goroutine calls Next. Stop and LastByte may be called from any other. Stop
 // must be called when the events are no longer wanted, as a file is closed; it
 // does no harm after the end.
+//
+// Promises, with their tests:
+//   - A watch is proven alive or is replaced. Test: TestIdle, D1.txt, D4-half-an-event.txt.
 type StreamWatcher[T any] struct {
 	stream
 	dec   decode.Decoder[T]
@@ -111,11 +132,11 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	switch strings.ToLower(strings.TrimSpace(c.ContentEncoding)) {
 	case "", "identity":
 	case "gzip":
-		decoded = newGzipReader(decoded)
+		decoded = gzipstream.NewReader(decoded)
 	default:
 		return nil, &Error{Reason: reason.Decode, Err: fmt.Errorf("the response has Content-Encoding %q, only gzip and identity can be read", c.ContentEncoding)}
 	}
-	w.framer = newFramer(frame.NewReader(decodedCounter{decoded, c.Transfer}), c.MaxFrameBytes)
+	w.framer = newFramer(frame.NewReader(c.Transfer.Decoded(decoded)), c.MaxFrameBytes, c.Redact)
 	w.read = w.framer.json
 	if enc == decode.Protobuf {
 		w.read = w.framer.protobuf
@@ -125,22 +146,15 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 
 // encodingOf is the encoding that a content type names, if it can be read.
 func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding, error) {
-	media, _, _ := strings.Cut(contentType, ";")
-	var enc decode.Encoding
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "":
+	if contentType == "" {
 		return 0, errors.New("the response has no Content-Type, so it is not known how to read it")
-	case "application/json":
-		enc = decode.JSON
-	case "application/vnd.kubernetes.protobuf":
-		enc = decode.Protobuf
-	default:
-		return 0, fmt.Errorf("the response has Content-Type %q, which is not that of a watch (application/json or application/vnd.kubernetes.protobuf)", contentType)
 	}
-	for _, r := range readable {
-		if r == enc {
-			return enc, nil
-		}
+	enc, err := decode.EncodingOf(contentType)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("the response is no watch: %w", err)
+	case slices.Contains(readable, enc):
+		return enc, nil
 	}
 	return 0, fmt.Errorf("the response has Content-Type %q, which the decoder does not read: it reads %v", contentType, readable)
 }

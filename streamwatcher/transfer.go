@@ -1,6 +1,9 @@
 package streamwatcher
 
-import "sync/atomic"
+import (
+	"io"
+	"sync/atomic"
+)
 
 // Transfer counts bytes; its methods are safe from any goroutine. The zero value
 // is ready. One Transfer may be shared by any number of streams, at one time or
@@ -19,3 +22,17 @@ func (t *Transfer) AddWire(n int) { t.wire.Add(uint64(n)) }
 
 // AddDecoded is described at AddWire.
 func (t *Transfer) AddDecoded(n int) { t.decoded.Add(uint64(n)) }
+
+// Decoded returns r, what comes out of decompression, with its bytes counted.
+func (t *Transfer) Decoded(r io.Reader) io.Reader { return &decodedReader{r, t} }
+
+type decodedReader struct {
+	r        io.Reader
+	transfer *Transfer
+}
+
+func (d *decodedReader) Read(p []byte) (int, error) {
+	n, err := d.r.Read(p)
+	d.transfer.AddDecoded(n)
+	return n, err
+}

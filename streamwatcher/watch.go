@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -130,12 +131,12 @@ func bookmark[T runtime.Object](m decode.Meta) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	accessor.SetResourceVersion(m.ResourceVersion)
+	accessor.SetResourceVersion(strings.Clone(m.ResourceVersion)) // Meta is the reader's
 	if m.InitialEventsEnd {
 		accessor.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	if _, ok := obj.(runtime.Unstructured); ok {
-		obj.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(m.APIVersion, m.Kind))
+		obj.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(strings.Clone(m.APIVersion), strings.Clone(m.Kind)))
 	}
 	return obj, nil
 }

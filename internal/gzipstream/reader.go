@@ -1,4 +1,4 @@
-package streamwatcher
+package gzipstream
 
 import (
 	"bufio"
@@ -7,61 +7,61 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
-// gzipReader decompresses a body of gzip members (RFC 1952), one after another.
-//
-// compress/gzip reads a member's trailer before it returns the last of
-// the member's bytes, and the next member's header before it says that one
-// ended. On a watch, where the next member is the next event, that is one event too
-// late. Here Read returns what there is first, and looks at the trailer and the
-// next header only when it is called again.
-type gzipReader struct {
+// Reader decompresses one stream. It is not safe for use by several goroutines.
+type Reader struct {
 	src   *bufio.Reader
 	flate io.ReadCloser
-	part  gzipPart
+	part  part
 	sum   uint32 // CRC-32 of the member's content
 	size  uint32 // its length modulo 2^32
 }
 
-// gzipPart is what of a member comes next.
-type gzipPart uint8
+// part is what of a member comes next.
+type part uint8
 
 const (
-	gzipHeader gzipPart = iota
-	gzipContent
-	gzipTrailer
+	header part = iota
+	content
+	trailer
 )
 
-// gzipError says that a body is not gzip, or damaged.
-type gzipError struct{ msg string }
+// Error says that a stream is not gzip, or damaged.
+type Error struct{ Msg string }
 
-func (e *gzipError) Error() string { return "gzip: " + e.msg }
+// Error implements error. It says nothing of the content.
+func (e *Error) Error() string { return "gzip: " + e.Msg }
 
-func newGzipReader(src io.Reader) *gzipReader {
-	return &gzipReader{src: bufio.NewReaderSize(src, 16<<10)}
+// NewReader returns a Reader of src. It reads nothing yet.
+func NewReader(src io.Reader) *Reader {
+	return &Reader{src: bufio.NewReaderSize(src, 16<<10)}
 }
 
-// Read implements io.Reader. io.EOF comes only between two members.
-func (z *gzipReader) Read(p []byte) (int, error) {
+// Read implements io.Reader. io.EOF comes only between two members or where there is
+// none at all; within one it is io.ErrUnexpectedEOF. What is not gzip is an *Error;
+// other errors are the source's.
+func (z *Reader) Read(p []byte) (int, error) {
 	for {
 		switch z.part {
-		case gzipHeader:
+		case header:
 			if err := z.readHeader(); err != nil {
 				return 0, err
 			}
 			z.begin()
-		case gzipContent:
+		case content:
 			n, err := z.flate.Read(p)
 			z.sum = crc32.Update(z.sum, crc32.IEEETable, p[:n])
 			z.size += uint32(n)
 			if err == io.EOF {
-				z.part, err = gzipTrailer, nil
+				z.part, err = trailer, nil
 			}
 			if n > 0 || err != nil {
 				return n, flateError(err)
 			}
-		case gzipTrailer:
+		case trailer:
 			if err := z.readTrailer(); err != nil {
 				return 0, err
 			}
@@ -71,8 +71,8 @@ func (z *gzipReader) Read(p []byte) (int, error) {
 
 // begin makes the decompressor ready for a member's content. bufio.Reader is an
 // io.ByteReader, so flate takes no byte behind the end.
-func (z *gzipReader) begin() {
-	z.part, z.sum, z.size = gzipContent, 0, 0
+func (z *Reader) begin() {
+	z.part, z.sum, z.size = content, 0, 0
 	if z.flate == nil {
 		z.flate = flate.NewReader(z.src)
 		return
@@ -94,20 +94,20 @@ const (
 const maxHeaderText = 64 << 10
 
 // readHeader reads a member's header; io.EOF when there is none.
-func (z *gzipReader) readHeader() error {
+func (z *Reader) readHeader() error {
 	var fixed [10]byte
 	if n, err := io.ReadFull(z.src, fixed[:]); err != nil {
 		if n >= 2 && (fixed[0] != 0x1f || fixed[1] != 0x8b) {
-			return &gzipError{"not a gzip member"}
+			return &Error{"not a gzip member"}
 		}
 		return err // io.EOF for nothing at all, else io.ErrUnexpectedEOF
 	}
 	if fixed[0] != 0x1f || fixed[1] != 0x8b {
-		return &gzipError{"not a gzip member"}
+		return &Error{"not a gzip member"}
 	}
 	flags := fixed[3]
 	if fixed[2] != 8 || flags&flagReserved != 0 {
-		return &gzipError{"member compressed in an unknown way"}
+		return &Error{"member compressed in an unknown way"}
 	}
 	sum := crc32.ChecksumIEEE(fixed[:])
 	if flags&flagExtra != 0 {
@@ -133,47 +133,47 @@ func (z *gzipReader) readHeader() error {
 			return err
 		}
 		if binary.LittleEndian.Uint16(got) != want {
-			return &gzipError{"header with a wrong checksum"}
+			return &Error{"header with a wrong checksum"}
 		}
 	}
 	return nil
 }
 
 // headerBytes reads n bytes, at most 64 KiB by the width of their length.
-func (z *gzipReader) headerBytes(n int, sum *uint32) ([]byte, error) {
+func (z *Reader) headerBytes(n int, sum *uint32) ([]byte, error) {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(z.src, b); err != nil {
-		return nil, notEOF(err)
+		return nil, frame.Inside(err)
 	}
 	*sum = crc32.Update(*sum, crc32.IEEETable, b)
 	return b, nil
 }
 
 // headerText passes over a text that ends with a zero byte.
-func (z *gzipReader) headerText(sum *uint32) error {
+func (z *Reader) headerText(sum *uint32) error {
 	for range maxHeaderText {
 		c, err := z.src.ReadByte()
 		if err != nil {
-			return notEOF(err)
+			return frame.Inside(err)
 		}
 		*sum = crc32.Update(*sum, crc32.IEEETable, []byte{c})
 		if c == 0 {
 			return nil
 		}
 	}
-	return &gzipError{"header with a text of more than 64 KiB"}
+	return &Error{"header with a text of more than 64 KiB"}
 }
 
 // readTrailer compares what was read with what the member says it was.
-func (z *gzipReader) readTrailer() error {
+func (z *Reader) readTrailer() error {
 	var b [8]byte
 	if _, err := io.ReadFull(z.src, b[:]); err != nil {
-		return notEOF(err)
+		return frame.Inside(err)
 	}
 	if binary.LittleEndian.Uint32(b[:4]) != z.sum || binary.LittleEndian.Uint32(b[4:]) != z.size {
-		return &gzipError{"content that does not match its checksum"}
+		return &Error{"content that does not match its checksum"}
 	}
-	z.part = gzipHeader
+	z.part = header
 	return nil
 }
 
@@ -182,14 +182,7 @@ func flateError(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
 	if errors.As(err, &corrupt) || errors.As(err, &internal) {
-		return &gzipError{err.Error()}
-	}
-	return err
-}
-
-func notEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
+		return &Error{err.Error()}
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (c *pipeConn) Reset() error {
 
 func (c *pipeConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err == io.EOF && c.reset.Load() {
+	if errors.Is(err, io.EOF) && c.reset.Load() {
 		err = &net.OpError{Op: "read", Net: "pipe", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	}
 	return n, err

@@ -23,7 +23,7 @@ func parseAction(text string, s *Script) (func(*exchange) error, error) {
 	if isEnd(word) && rest != "" {
 		return nil, fmt.Errorf("%s stands alone", word)
 	}
-	if do, err, ok := parseShape(word, rest); ok {
+	if do, ok, err := parseShape(word, rest); ok {
 		return do, err
 	}
 	switch word {
@@ -108,7 +108,7 @@ func parseAction(text string, s *Script) (func(*exchange) error, error) {
 }
 
 // parseShape parses the lines that say how the rest of the answer is sent.
-func parseShape(word, rest string) (do func(*exchange) error, err error, ok bool) {
+func parseShape(word, rest string) (do func(*exchange) error, ok bool, err error) {
 	switch word {
 	case "code":
 		number, text, _ := strings.Cut(rest, " ")
@@ -116,44 +116,44 @@ func parseShape(word, rest string) (do func(*exchange) error, err error, ok bool
 		if err != nil || n < 100 || n > 999 {
 			err = fmt.Errorf("code %s: it has three digits", rest)
 		}
-		return func(x *exchange) error { x.code, x.codeText = n, text; return nil }, err, true
+		return func(x *exchange) error { x.code, x.codeText = n, text; return nil }, true, err
 	case "header", "trailer":
 		name, value, colon := strings.Cut(rest, ":")
 		remove, without := strings.CutPrefix(rest, "-")
 		switch {
 		case word == "header" && without:
 			name = textproto.CanonicalMIMEHeaderKey(remove)
-			return func(x *exchange) error { x.header.Del(name); x.without = append(x.without, name); return nil }, nil, true
+			return func(x *exchange) error { x.header.Del(name); x.without = append(x.without, name); return nil }, true, nil
 		case !colon:
-			return nil, fmt.Errorf("%s %s: write NAME: VALUE, or header -NAME", word, rest), true
+			return nil, true, fmt.Errorf("%s %s: write NAME: VALUE, or header -NAME", word, rest)
 		}
 		value = strings.TrimSpace(value)
 		if word == "trailer" {
-			return func(x *exchange) error { x.trailers += name + ": " + value + "\r\n"; return nil }, nil, true
+			return func(x *exchange) error { x.trailers += name + ": " + value + "\r\n"; return nil }, true, nil
 		}
-		return func(x *exchange) error { x.header.Add(name, value); return nil }, nil, true
+		return func(x *exchange) error { x.header.Add(name, value); return nil }, true, nil
 	case "as":
 		if !slices.Contains([]string{"json", "protobuf", "pretty"}, rest) {
-			return nil, fmt.Errorf("as %s: there are json, pretty and protobuf", rest), true
+			return nil, true, fmt.Errorf("as %s: there are json, pretty and protobuf", rest)
 		}
-		return func(x *exchange) error { x.as = rest; return nil }, nil, true
+		return func(x *exchange) error { x.as = rest; return nil }, true, nil
 	case "length":
 		switch n, err := strconv.ParseInt(rest, 10, 64); {
 		case rest == "none":
-			return func(x *exchange) error { x.framing = unframed; return nil }, nil, true
+			return func(x *exchange) error { x.framing = unframed; return nil }, true, nil
 		case err != nil || n < 0:
-			return nil, fmt.Errorf("length %s: write a number of bytes, or none", rest), true
+			return nil, true, fmt.Errorf("length %s: write a number of bytes, or none", rest)
 		default:
-			return func(x *exchange) error { x.framing, x.length = byLength, n; return nil }, nil, true
+			return func(x *exchange) error { x.framing, x.length = byLength, n; return nil }, true, nil
 		}
 	case "chunk":
 		c, err := parseChunking(rest)
-		return func(x *exchange) error { x.framing, x.chunking = chunked, c; return nil }, err, true
+		return func(x *exchange) error { x.framing, x.chunking = chunked, c; return nil }, true, err
 	case "gzip":
 		if !slices.Contains([]string{"stream", "members", "unflushed"}, rest) {
-			return nil, fmt.Errorf("gzip %s: there are stream, members and unflushed", rest), true
+			return nil, true, fmt.Errorf("gzip %s: there are stream, members and unflushed", rest)
 		}
-		return func(x *exchange) error { x.zip = rest; x.header.Set("Content-Encoding", "gzip"); return nil }, nil, true
+		return func(x *exchange) error { x.zip = rest; x.header.Set("Content-Encoding", "gzip"); return nil }, true, nil
 	case "segment":
 		size, pause, _ := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(size)
@@ -164,19 +164,19 @@ func parseShape(word, rest string) (do func(*exchange) error, err error, ok bool
 		if err == nil && pause != "" {
 			d, err = parseSpan(pause)
 		}
-		return func(x *exchange) error { x.segment, x.pace = n, d; return nil }, err, true
+		return func(x *exchange) error { x.segment, x.pace = n, d; return nil }, true, err
 	case "cut":
 		where, how, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(where, 10, 64)
 		if err != nil || n < 0 || !slices.Contains([]string{"FIN", "RST", "hold"}, how) {
 			err = fmt.Errorf("cut %s: write cut BYTES FIN, RST or hold", rest)
 		}
-		return func(x *exchange) error { x.cutting, x.cutLeft, x.cutHow = true, n, how; return nil }, err, true
+		return func(x *exchange) error { x.cutting, x.cutLeft, x.cutHow = true, n, how; return nil }, true, err
 	case "part":
 		n, err := strconv.Atoi(rest)
-		return func(x *exchange) error { x.partial, x.part = true, n; return nil }, err, true
+		return func(x *exchange) error { x.partial, x.part = true, n; return nil }, true, err
 	}
-	return nil, nil, false
+	return nil, false, nil
 }
 
 // chunking is where the chunks of a body end and how their headers look.

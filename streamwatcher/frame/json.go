@@ -25,7 +25,7 @@ func (r *Reader) SkipSpace() (byte, error) {
 // SkipValue passes over blanks and one JSON value of any kind.
 func (r *Reader) SkipValue() error {
 	if _, err := r.SkipSpace(); err != nil {
-		return inside(err)
+		return Inside(err)
 	}
 	return r.eachPiece(func([]byte) error { return nil })
 }
@@ -35,7 +35,7 @@ func (r *Reader) SkipValue() error {
 // bytes, the value is skipped, and the error is a *TooLargeError.
 func (r *Reader) Value(limit int, overflow func(head []byte)) ([]byte, error) {
 	if _, err := r.SkipSpace(); err != nil {
-		return nil, inside(err)
+		return nil, Inside(err)
 	}
 	r.Keep(limit, overflow)
 	if err := r.SkipValue(); err != nil {
@@ -49,7 +49,7 @@ func (r *Reader) Value(limit int, overflow func(head []byte)) ([]byte, error) {
 // be used between Keep and Kept.
 func (r *Reader) String(limit int) ([]byte, error) {
 	if c, err := r.SkipSpace(); err != nil {
-		return nil, inside(err)
+		return nil, Inside(err)
 	} else if c != '"' {
 		return nil, r.syntax("a JSON string should stand here")
 	}
@@ -93,7 +93,7 @@ func (r *Reader) eachPiece(f func([]byte) error) error {
 			return &SyntaxError{Offset: from, Msg: "JSON value of more than 1 GiB"}
 		}
 		if err := r.More(); err != nil {
-			return inside(err)
+			return Inside(err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ type list struct {
 func (l *list) next() (ok bool, err error) {
 	c, err := l.r.SkipSpace()
 	if err != nil {
-		return false, inside(err)
+		return false, Inside(err)
 	}
 	if c == l.shut {
 		l.r.pos++

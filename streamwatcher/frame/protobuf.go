@@ -43,7 +43,7 @@ func (r *Reader) Length() (int64, error) {
 	at := r.Offset()
 	v, err := r.Uvarint()
 	if err != nil {
-		return 0, inside(err)
+		return 0, Inside(err)
 	}
 	if v > 1<<62 {
 		return 0, &SyntaxError{Offset: at, Msg: "protobuf field with an impossible length"}
@@ -67,7 +67,7 @@ func (r *Reader) Bytes(n int64, limit int, overflow func(head []byte)) ([]byte, 
 	}
 	head, err := r.Peek(int(min(n, headBytes)))
 	if err != nil {
-		return nil, inside(err)
+		return nil, Inside(err)
 	}
 	if overflow != nil {
 		overflow(head)
@@ -83,7 +83,7 @@ func (r *Reader) SkipField(typ protowire.Type) error {
 	switch typ {
 	case protowire.VarintType:
 		_, err := r.Uvarint()
-		return inside(err)
+		return Inside(err)
 	case protowire.Fixed32Type:
 		return r.Skip(4)
 	case protowire.Fixed64Type:

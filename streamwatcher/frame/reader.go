@@ -9,6 +9,12 @@ const (
 	startBytes = 32 << 10
 	// restBytes is the largest window that is held while waiting for a new value.
 	restBytes = 1 << 20
+	// idleBytes is the largest window that is held by who needs little of it: by a
+	// watch that brings a bookmark a minute, after one event was large.
+	idleBytes = 4 * startBytes
+	// idleWaits is how many waits in a row show that. One is not enough: where each event is
+	// large, the window would grow anew for each.
+	idleWaits = 4
 	// minRead is the least room offered to the source.
 	minRead = 4 << 10
 	// headBytes is how much of a length-delimited value over its limit is shown
@@ -34,6 +40,7 @@ type Reader struct {
 	end  int
 	base int64 // offset in the stream of buf[0]
 	err  error // of src, once it failed
+	idle int   // waits in a row for which a quarter of the window was enough
 
 	keeping  bool
 	keep     int   // where the kept bytes begin, in buf; -1 once they were given up
@@ -97,7 +104,7 @@ func (r *Reader) More() error {
 
 // room makes room for a read behind buf[end]. The work is in proportion to the
 // bytes that came since the last time: a move frees at least as many bytes as
-// it copies, and growing doubles.
+// it copies, growing doubles, and a window shrinks after four waits that did not fill it.
 func (r *Reader) room() {
 	from := r.pos
 	if r.keeping && r.keep >= 0 {
@@ -108,7 +115,13 @@ func (r *Reader) room() {
 	case size > restBytes && live <= restBytes/2:
 		r.moveTo(make([]byte, max(startBytes, 2*live)), from)
 	case live == 0 && size > 0:
-		r.moveTo(r.buf, from)
+		buf := r.buf
+		if r.idle++; r.end > size/4 {
+			r.idle = 0
+		} else if size > idleBytes && r.idle >= idleWaits {
+			buf = make([]byte, startBytes)
+		}
+		r.moveTo(buf, from)
 	case size-r.end >= minRead:
 	case live <= size/2 && size > 0:
 		r.moveTo(r.buf, from)
@@ -135,7 +148,7 @@ func (r *Reader) Peek(n int) ([]byte, error) {
 	for r.end-r.pos < n {
 		if err := r.More(); err != nil {
 			if r.end > r.pos {
-				err = inside(err)
+				err = Inside(err)
 			}
 			return nil, err
 		}
@@ -152,7 +165,7 @@ func (r *Reader) Skip(n int64) error {
 			return nil
 		}
 		if err := r.More(); err != nil {
-			return inside(err)
+			return Inside(err)
 		}
 	}
 }
@@ -189,8 +202,9 @@ func (r *Reader) spill() {
 	}
 }
 
-// inside is the error of a source that ended or failed within a token.
-func inside(err error) error {
+// Inside is err of a source that ended or failed within a token: there io.EOF is
+// io.ErrUnexpectedEOF.
+func Inside(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -158,6 +158,47 @@ func TestWindowFollowsWhatArrivedAndShrinks(t *testing.T) {
 	}
 }
 
+// One large value does not cost its window for as long as the stream lives; many do
+// not make it grow anew each time.
+func TestWindowOfAnIdleStream(t *testing.T) {
+	large, small := `"`+strings.Repeat("x", 300<<10)+`"`, `{"kind":"bookmark"}`
+	var values []string
+	for range 10 {
+		values = append(values, large, large, small, small)
+	}
+	for range idleWaits + 2 {
+		values = append(values, small)
+	}
+	values = append(values, large, large, small)
+	// A read never brings more than what is left of one value.
+	var sources []io.Reader
+	for _, v := range values {
+		sources = append(sources, strings.NewReader(v+"\n"))
+	}
+	r := NewReader(io.MultiReader(sources...))
+	windows := 0
+	last := 0
+	for i, v := range values {
+		got, err := r.Value(1<<20, nil)
+		if err != nil || string(got) != v {
+			t.Fatalf("value %d: %d bytes, %v", i, len(got), err)
+		}
+		if len(r.buf) < last {
+			windows++
+			if v != small {
+				t.Errorf("value %d: the window shrinks from %d to %d bytes while large values come", i, last, len(r.buf))
+			}
+		}
+		last = len(r.buf)
+		if i == 40+idleWaits+1 && last != startBytes {
+			t.Errorf("a window of %d bytes after %d small values, want %d", last, idleWaits+2, startBytes)
+		}
+	}
+	if windows != 1 {
+		t.Errorf("the window shrank %d times, want once", windows)
+	}
+}
+
 type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }

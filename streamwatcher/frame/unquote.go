@@ -113,3 +113,7 @@ func hex4(in []byte) rune {
 	}
 	return v
 }
+
+// AppendUnquoted appends to out the content of a JSON string given without its
+// quotes. It is Unquote for those who may not write to the string's memory.
+func AppendUnquoted(out, content []byte) ([]byte, bool) { return unquote(out, content) }
