@@ -1,20 +1,17 @@
 package nodefilter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector"
-	"github.com/nodewatch-go/nodewatch/streamwatcher"
 )
 
 // Config describes the pods of one node.
@@ -37,7 +34,8 @@ type Config struct {
 	// Reflector, when set, may change the reflector's configuration (store,
 	// first sync, transform, backoff) before it is built. Its ListerWatcher is
 	// set and may be wrapped. The node's guard is added after it, in front of
-	// an Accept that it sets.
+	// an Accept that it sets, and so is the end of the connections in front of an
+	// OnStop.
 	Reflector func(*reflector.Config[*corev1.Pod])
 
 	// Name is the reflector's name in logs, metrics and debug pages. Default: as reflector.Config has it.
@@ -56,6 +54,11 @@ type Config struct {
 // and is not stored. When Run's context ends its connections are closed, idle
 // ones too.
 func NewPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
+	r, err := newPodReflector(c)
+	return r, named(err)
+}
+
+func newPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func NewPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 	if c.ListWatch != nil {
 		c.ListWatch(&lc)
 	}
-	scope, err := OnNode(c.Node, lc.FieldSelector)
+	scope, err := onNode(c.Node, lc.FieldSelector)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +80,12 @@ func NewPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 	lc.FieldSelector = scope
 	lw, err := listwatch.New[*corev1.Pod](lc)
 	if err != nil {
-		return nil, fmt.Errorf("nodefilter: pods of node %q: %w", c.Node, err)
+		return nil, fmt.Errorf("pods of node %q: %w", c.Node, err)
 	}
 
 	rc := reflector.Config[*corev1.Pod]{
 		Name:          c.Name,
-		ListerWatcher: &ownedListerWatcher{ListerWatcher: lw},
+		ListerWatcher: lw,
 		Registry:      c.Registry,
 		Logger:        c.Logger,
 	}
@@ -90,18 +93,20 @@ func NewPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 		c.Reflector(&rc)
 	}
 	rc.Accept = both(PodOnNode(c.Node), rc.Accept)
+	// Nobody but the reflector knows lw, so nobody else can close it.
+	rc.OnStop = after(lw.Close, rc.OnStop)
 	r, err := reflector.New(rc)
 	if err != nil {
-		return nil, fmt.Errorf("nodefilter: pods of node %q: %w", c.Node, err)
+		return nil, fmt.Errorf("pods of node %q: %w", c.Node, err)
 	}
 	return r, nil
 }
 
 func (c Config) validate() error {
 	if c.REST == nil {
-		return errors.New("nodefilter: Config.REST is nil: set it from a kubeconfig (clientcmd) or rest.InClusterConfig")
+		return errors.New("Config.REST is nil: set it from a kubeconfig (clientcmd) or rest.InClusterConfig")
 	}
-	return ValidateNodeName(c.Node)
+	return validateNodeName(c.Node)
 }
 
 // both is the conjunction of the guard with the caller's own condition, if any.
@@ -112,33 +117,13 @@ func both(guard, own func(*corev1.Pod) bool) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool { return guard(p) && own(p) }
 }
 
-// ownedListerWatcher is a ListerWatcher that nobody but the reflector knows, so
-// nobody else can close it. It gives its idle connections back when the
-// context of its latest request ends, which is not later than Run's.
-//
-// Only Run's goroutine calls it.
-type ownedListerWatcher struct {
-	*listwatch.ListerWatcher[*corev1.Pod]
-	unhook func() bool // of the latest request; nil before the first
-}
-
-func (lw *ownedListerWatcher) closeAfter(ctx context.Context) {
-	if lw.unhook != nil {
-		lw.unhook()
+// after calls first, then the caller's own function, if any.
+func after(first, own func()) func() {
+	if own == nil {
+		return first
 	}
-	lw.unhook = context.AfterFunc(ctx, lw.Close)
+	return func() {
+		first()
+		own()
+	}
 }
-
-// List implements reflector.ListerWatcher.
-func (lw *ownedListerWatcher) List(ctx context.Context, opts metav1.ListOptions, sink listwatch.Sink[*corev1.Pod]) (metav1.ListMeta, error) {
-	lw.closeAfter(ctx)
-	return lw.ListerWatcher.List(ctx, opts, sink)
-}
-
-// Watch implements reflector.ListerWatcher.
-func (lw *ownedListerWatcher) Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatcher.StreamWatcher[*corev1.Pod], error) {
-	lw.closeAfter(ctx)
-	return lw.ListerWatcher.Watch(ctx, opts)
-}
-
-var _ reflector.ListerWatcher[*corev1.Pod] = (*ownedListerWatcher)(nil)

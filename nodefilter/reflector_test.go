@@ -8,8 +8,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -279,6 +281,67 @@ func TestConnectionsAfterRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOneConnection: watches that follow each other use one connection, and it
+// is closed when Run ends; the caller's own OnStop is called too.
+func TestOneConnection(t *testing.T) {
+	srv := cluster(t, listwatchtest.Config{})
+	cfg := srv.RESTConfig()
+	var dials, open atomic.Int32
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			dials.Add(1)
+			open.Add(1)
+			conn = &countedConn{Conn: conn, open: &open}
+		}
+		return conn, err
+	}
+	ended := make(chan struct{})
+	r, err := NewPodReflector(Config{REST: cfg, Node: "node-a", Reflector: func(c *reflector.Config[*corev1.Pod]) {
+		c.Backoff = reflector.Backoff{Min: 10 * time.Millisecond, Max: 20 * time.Millisecond}
+		c.OnStop = func() { close(ended) }
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after run's, which stops it
+		select {
+		case <-ended:
+		default:
+			t.Fatal("OnStop was not called")
+		}
+		for open.Load() > 0 {
+			runtime.Gosched() // for ever, and the test times out, when one stays open
+		}
+	})
+	run(t, r)
+	const ends = 3
+	for n := uint64(1); n <= ends; n++ {
+		for r.Stats().Watches < n {
+			runtime.Gosched() // the watch is not open yet
+		}
+		srv.EndWatches()
+	}
+	for r.Stats().Watches <= ends {
+		runtime.Gosched()
+	}
+	if n := dials.Load(); n != 1 {
+		t.Errorf("%d connections for %d watches in a row, want 1", n, r.Stats().Watches)
+	}
+}
+
+// countedConn is no longer counted when it is closed.
+type countedConn struct {
+	net.Conn
+	open   *atomic.Int32
+	closed sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.closed.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 func TestNewPodReflectorWrapsListerWatcher(t *testing.T) {

@@ -23,7 +23,22 @@ const NodeNameField = "spec.nodeName"
 // when another selector excludes the node, since no pod could match both, and
 // when another selector matches nothing, which a request cannot express.
 func OnNode(name string, others ...fields.Selector) (fields.Selector, error) {
-	if err := ValidateNodeName(name); err != nil {
+	s, err := onNode(name, others...)
+	return s, named(err)
+}
+
+// named puts the package's name in front of an error. All errors of exported
+// functions are made so, once: a program that tells its user something else
+// shows what errors.Unwrap returns.
+func named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("nodefilter: %w", err)
+}
+
+func onNode(name string, others ...fields.Selector) (fields.Selector, error) {
+	if err := validateNodeName(name); err != nil {
 		return nil, err
 	}
 	and := []fields.Selector{fields.OneTermEqualSelector(NodeNameField, name)}
@@ -47,7 +62,7 @@ func OnNode(name string, others ...fields.Selector) (fields.Selector, error) {
 // several nodes are several collections. No names at all is an error.
 func OnNodes(names []string, others ...fields.Selector) ([]fields.Selector, error) {
 	if len(names) == 0 {
-		return nil, errNoNode
+		return nil, named(errNoNode)
 	}
 	var out []fields.Selector
 	for i, name := range names {
@@ -64,17 +79,19 @@ func OnNodes(names []string, others ...fields.Selector) ([]fields.Selector, erro
 }
 
 // errNoNode names both ways in which a node agent learns its node.
-var errNoNode = errors.New("nodefilter: the node name is empty: pass --node NAME, or in a pod set an environment variable from the field spec.nodeName (downward API) and pass its value")
+var errNoNode = errors.New("the node name is empty: pass --node NAME, or in a pod set an environment variable from the field spec.nodeName (downward API) and pass its value")
 
 // ValidateNodeName returns an error that says what to do when name cannot be
 // the name of a node. Node names are DNS-1123 subdomains: at most 253
 // lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit.
-func ValidateNodeName(name string) error {
+func ValidateNodeName(name string) error { return named(validateNodeName(name)) }
+
+func validateNodeName(name string) error {
 	if name == "" {
 		return errNoNode
 	}
 	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
-		return fmt.Errorf("nodefilter: %q is not a node name: %s; kubectl get nodes lists the names", shorten(name), strings.Join(faults, "; "))
+		return fmt.Errorf("%q is not a node name: %s; kubectl get nodes lists the names", shorten(name), strings.Join(faults, "; "))
 	}
 	return nil
 }
@@ -85,14 +102,14 @@ func narrow(node string, s fields.Selector) (fields.Selector, error) {
 	reqs := s.Requirements()
 	if len(reqs) == 0 {
 		// fields.Nothing, whose text is empty: sent to a server it would select everything.
-		return nil, errors.New("nodefilter: a field selector matches nothing, which a request cannot say: leave out the selector, or the request")
+		return nil, errors.New("a field selector matches nothing, which a request cannot say: leave out the selector, or the request")
 	}
 	for _, r := range reqs {
 		if r.Field != NodeNameField {
 			continue
 		}
 		if equal := r.Operator != selection.NotEquals; equal != (r.Value == node) {
-			return nil, fmt.Errorf("nodefilter: the field selector %q contradicts the node %q: remove its term on %s, or name the other node",
+			return nil, fmt.Errorf("the field selector %q contradicts the node %q: remove its term on %s, or name the other node",
 				shorten(s.String()), node, NodeNameField)
 		}
 	}

@@ -113,7 +113,7 @@ func (a *attempt[T]) healthy(b *backoff) bool {
 }
 
 // cadence tunes the idle limit of one stream to its bookmarks: "tuned to the
-// bookmark cadence seen (3x, at least 30 s, 3 min until the first)". API servers
+// bookmark cadence seen (3x, at least 30 s, 3 min until the first)", which here is the second: API servers
 // send one a minute, but the first may come at any moment (the mark of a
 // watch-list, the one before the timeout), so one alone tells nothing yet.
 type cadence struct {
@@ -122,10 +122,8 @@ type cadence struct {
 	seen    int
 }
 
-const (
-	idleUntilKnown = 3 * time.Minute
-	idleLeast      = 30 * time.Second
-)
+// idleLeast is the least of the limits that bookmarks tell.
+const idleLeast = 30 * time.Second
 
 func (c *cadence) bookmark(opened, now time.Time) {
 	since := c.last
@@ -139,7 +137,7 @@ func (c *cadence) bookmark(opened, now time.Time) {
 
 func (c *cadence) limit() time.Duration {
 	if c.seen < 2 {
-		return idleUntilKnown
+		return DefaultIdleTimeout
 	}
 	return max(3*c.longest, idleLeast)
 }
@@ -163,6 +161,13 @@ func reasonOf(err error) reason.Reason {
 		return reason.EOF
 	}
 	return reason.Transport
+}
+
+// statusError is what an ERROR event says.
+func (r *Reflector[T]) statusError(s *metav1.Status) error {
+	e := listwatch.FromStatus(s)
+	e.Resource = r.resource
+	return e
 }
 
 // retryAfter returns what the answer that err tells of asked for, 0 where it

@@ -36,7 +36,7 @@ func within(t *testing.T, b backoff, p pace, hint, low, high time.Duration) {
 
 func TestBackoffPaces(t *testing.T) {
 	const ms = time.Millisecond
-	def := backoff{min: defaultBackoffMin, max: defaultBackoffMax}
+	def := backoff{min: DefaultBackoffMin, max: DefaultBackoffMax}
 	at := func(steps int) backoff { b := def; b.steps = steps; return b }
 	placed := func(b backoff) backoff { b.placed = true; return b }
 	for _, c := range []struct {
@@ -79,15 +79,15 @@ func TestBackoffPaces(t *testing.T) {
 		{at(0), lagging, time.Hour, time.Second + 1, 1500 * ms},
 		{at(9), lagging, 0, 500*ms + 1, time.Second},
 		// Limits that are equal, and the smallest that are allowed.
-		{backoff{min: minBackoff, max: minBackoff}, spread, 0, 1, minBackoff},
-		{backoff{min: minBackoff, max: minBackoff, steps: 99}, denied, 0, 2*minBackoff + 1, 4 * minBackoff},
+		{backoff{min: MinBackoff, max: MinBackoff}, spread, 0, 1, MinBackoff},
+		{backoff{min: MinBackoff, max: MinBackoff, steps: 99}, denied, 0, 2*MinBackoff + 1, 4 * MinBackoff},
 	} {
 		within(t, c.b, c.p, c.hint, c.low, c.high)
 	}
 }
 
 func TestBackoffNeverZero(t *testing.T) {
-	b := backoff{min: minBackoff, max: defaultBackoffMax}
+	b := backoff{min: MinBackoff, max: DefaultBackoffMax}
 	for range 100 {
 		for _, p := range []pace{spread, down, calm, denied, lagging} {
 			if d := b.next(p, 0); d <= 0 {
@@ -105,7 +105,7 @@ func TestBackoffNeverZero(t *testing.T) {
 		t.Error("a server that was reached and is down again is not given a new round")
 	}
 	b.reset()
-	if d := b.next(calm, 0); d > minBackoff {
+	if d := b.next(calm, 0); d > MinBackoff {
 		t.Errorf("after a reset the wait is %v", d)
 	}
 }
@@ -145,7 +145,7 @@ func TestBackoffWhileDown(t *testing.T) {
 	for _, outage := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 10 * time.Minute} {
 		arrivals := map[int]int{}
 		for i := range clients {
-			b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, rand: rand.New(rand.NewPCG(uint64(i), 1))}
+			b := backoff{min: DefaultBackoffMin, max: DefaultBackoffMax, rand: rand.New(rand.NewPCG(uint64(i), 1))}
 			at := time.Duration(0)
 			for at < outage {
 				at += b.next(down, 0)
@@ -171,7 +171,7 @@ func TestBackoffWhileDown(t *testing.T) {
 // A seed gives the same waits each time.
 func TestBackoffRand(t *testing.T) {
 	draw := func(seed uint64) (out []time.Duration) {
-		b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, rand: rand.New(rand.NewPCG(seed, 0))}
+		b := backoff{min: DefaultBackoffMin, max: DefaultBackoffMax, rand: rand.New(rand.NewPCG(seed, 0))}
 		for _, p := range []pace{spread, down, down, calm, denied, lagging} {
 			out = append(out, b.next(p, 0))
 		}

@@ -157,11 +157,15 @@ type Config[T any] struct {
 	Logger *slog.Logger
 }
 
+// What stands for a field of Config that is 0, and the least of Backoff.Min.
 const (
-	defaultBackoffMin   = 800 * time.Millisecond
-	defaultBackoffMax   = 30 * time.Second
-	minBackoff          = 10 * time.Millisecond
-	defaultWatchTimeout = 5 * time.Minute
+	DefaultBackoffMin   = 800 * time.Millisecond
+	DefaultBackoffMax   = 30 * time.Second
+	MinBackoff          = 10 * time.Millisecond
+	DefaultWatchTimeout = 5 * time.Minute
+	// DefaultIdleTimeout is the longest silence of a healthy watch: the limit until
+	// the bookmarks of a connection tell a shorter one.
+	DefaultIdleTimeout = 3 * time.Minute
 )
 
 func (c Config[T]) withDefaults() Config[T] {
@@ -183,17 +187,17 @@ func (c Config[T]) withDefaults() Config[T] {
 		c.Store = NewStore[T]()
 	}
 	if c.WatchTimeout == 0 {
-		c.WatchTimeout = defaultWatchTimeout
+		c.WatchTimeout = DefaultWatchTimeout
 	}
 	// A given bound moves the default of the other one out of its way.
 	b := &c.Backoff
 	switch {
 	case b.Min == 0 && b.Max == 0:
-		b.Min, b.Max = defaultBackoffMin, defaultBackoffMax
+		b.Min, b.Max = DefaultBackoffMin, DefaultBackoffMax
 	case b.Min == 0:
-		b.Min = min(defaultBackoffMin, b.Max)
+		b.Min = min(DefaultBackoffMin, b.Max)
 	case b.Max == 0:
-		b.Max = max(defaultBackoffMax, b.Min)
+		b.Max = max(DefaultBackoffMax, b.Min)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -224,8 +228,8 @@ func (c Config[T]) validate() error {
 	if c.IdleTimeout < 0 {
 		bad("IdleTimeout is %v: use a positive time, or 0 to follow the bookmarks", c.IdleTimeout)
 	}
-	if c.Backoff.Min < minBackoff {
-		bad("Backoff.Min is %v: use at least %v, or 0 for the default of %v", c.Backoff.Min, minBackoff, defaultBackoffMin)
+	if c.Backoff.Min < MinBackoff {
+		bad("Backoff.Min is %v: use at least %v, or 0 for the default of %v", c.Backoff.Min, MinBackoff, DefaultBackoffMin)
 	}
 	if c.Backoff.Max < c.Backoff.Min {
 		bad("Backoff.Max is %v, below Backoff.Min of %v: raise it, or leave it 0", c.Backoff.Max, c.Backoff.Min)

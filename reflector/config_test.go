@@ -52,9 +52,9 @@ func TestConfigDefaults(t *testing.T) {
 // "Backoff cannot be set to zero by accident."
 func TestBackoffDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Backoff }{
-		{Backoff{}, Backoff{defaultBackoffMin, defaultBackoffMax}},
-		{Backoff{Min: time.Second}, Backoff{time.Second, defaultBackoffMax}},
-		{Backoff{Max: time.Minute}, Backoff{defaultBackoffMin, time.Minute}},
+		{Backoff{}, Backoff{DefaultBackoffMin, DefaultBackoffMax}},
+		{Backoff{Min: time.Second}, Backoff{time.Second, DefaultBackoffMax}},
+		{Backoff{Max: time.Minute}, Backoff{DefaultBackoffMin, time.Minute}},
 		{Backoff{Max: 500 * time.Millisecond}, Backoff{500 * time.Millisecond, 500 * time.Millisecond}},
 		{Backoff{Min: time.Hour}, Backoff{time.Hour, time.Hour}},
 		{Backoff{Min: 50 * time.Millisecond, Max: 500 * time.Millisecond}, Backoff{50 * time.Millisecond, 500 * time.Millisecond}},

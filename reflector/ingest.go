@@ -11,14 +11,6 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// Causes of Stats.Ignored.
-const (
-	ignoredDuplicate = "duplicate"
-	ignoredStale     = "stale"
-	ignoredForeign   = "foreign"
-	ignoredFiltered  = "filtered"
-)
-
 // belongs reports whether an object may be one of the collection: it has a name
 // and is of the kind that is expected. "An object of another kind or with no
 // name is never stored." Items of lists need not say their kind.

@@ -54,7 +54,7 @@ func (o *observed) event(typ watch.EventType) {
 	switch typ {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error:
 	default:
-		word = "UNKNOWN"
+		word = unknownType
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,10 +105,10 @@ func (o *observed) item(skipped bool) {
 }
 
 // outcome counts the end of a LIST request or a watch-list.
-func (o *observed) outcome(watchList, success bool) {
-	word := "error"
-	if success {
-		word = "success"
+func (o *observed) outcome(watchList, ok bool) {
+	word := failure
+	if ok {
+		word = success
 	}
 	o.update(func(_ *Status, c *Stats) {
 		if watchList {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
-	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // listing: a LIST, paged or not, is being read into the store item by item.
@@ -129,118 +127,3 @@ func (p pageCounter[T]) List(ctx context.Context, opts metav1.ListOptions, sink 
 	p.r.seen.outcome(false, err == nil)
 	return meta, err
 }
-
-// intake takes the items of a list or watch-list into the store.
-type intake[T any] struct {
-	r     *Reflector[T]
-	ctx   context.Context // ends a list whose items are in memory already
-	asked string
-	rep   *replacement[T]
-	bad   map[decode.Key]struct{} // items that did not decode; nil until the first
-	taken bool                    // an item came
-	heard string                  // the newest resourceVersion of what changed the store
-}
-
-func (r *Reflector[T]) newIntake(ctx context.Context, asked string) *intake[T] {
-	in := &intake[T]{r: r, ctx: ctx, asked: asked, rep: r.store.beginReplace()}
-	in.rep.doubtful = r.session.doubt
-	return in
-}
-
-// Meta implements listwatch.Sink.
-func (in *intake[T]) Meta(m metav1.ListMeta) error {
-	in.r.seen.remaining(m)
-	if !in.taken && olderRV(m.ResourceVersion, in.r.session.newest()) {
-		in.rep.doubtful = true
-	}
-	return in.r.tooOld(in.asked, m.ResourceVersion)
-}
-
-// refuses judges a list or watch-list that was read to its end and is as of rv.
-// One that shows only at its end that the server went back in time is read once
-// more, in doubt: what was taken for unchanged need not be.
-func (in *intake[T]) refuses(rv string) error {
-	if err := in.r.tooOld(in.asked, rv); err != nil { // where the metadata did not come first
-		return err
-	}
-	before := in.r.session.newest()
-	switch {
-	case in.rep.doubtful:
-	case olderRV(rv, before):
-		return &fault{reason.RVRegressed, fmt.Errorf("the server is at resourceVersion %q, before %q", rv, before)}
-	case in.rep.disproves(rv):
-		return &fault{reason.RVRegressed, fmt.Errorf("the list at resourceVersion %q has objects in versions from before those that are known", rv)}
-	}
-	return nil
-}
-
-// Item implements listwatch.Sink. "What kept UID and RV is untouched (no event,
-// no decode, no allocation)."
-func (in *intake[T]) Item(o *decode.Object[T]) error {
-	if err := in.ctx.Err(); err != nil {
-		return err
-	}
-	in.take(o)
-	return nil
-}
-
-func (in *intake[T]) take(o *decode.Object[T]) {
-	m := o.Meta
-	r := in.r
-	if r.lost(o) || !r.belongs(&m) {
-		r.seen.item(false)
-		return
-	}
-	in.taken = true
-	if !in.rep.doubtful && in.rep.unchanged(m) {
-		r.seen.item(true)
-		return
-	}
-	r.seen.item(false)
-	in.hear(m.ResourceVersion)
-	good := r.receive(o,
-		func(obj T) { in.rep.put(m, obj) },
-		func(obj T) { r.store.remove(m, obj, true) })
-	if good {
-		return
-	}
-	// What is stored of it stays: the object is there, only not readable.
-	in.rep.retain(m)
-	if in.bad == nil {
-		in.bad = map[decode.Key]struct{}{}
-	}
-	in.bad[ownKey(m.Key())] = struct{}{}
-}
-
-// hear notes a version that the list brought.
-func (in *intake[T]) hear(rv string) {
-	if in.heard == "" || olderRV(in.heard, rv) {
-		in.heard = strings.Clone(rv)
-	}
-}
-
-// abandon ends a list that did not come to its end. What it brought stays.
-func (in *intake[T]) abandon() {
-	in.rep.abandon()
-	if s := &in.r.session; in.heard != "" && (s.heard == "" || olderRV(s.heard, in.heard)) {
-		s.heard = in.heard
-	}
-}
-
-// commit ends a complete list that is as of rv. "A server that went back in time
-// is detected, counted and answered by a full replace with real deletes."
-func (in *intake[T]) commit(rv string) replaceResult {
-	r := in.r
-	before := r.session.newest()
-	rewound := olderRV(rv, before)
-	res := in.rep.commit(rv, rewound)
-	if rewound || res.regressed > 0 {
-		r.seen.update(func(_ *Status, c *Stats) { c.Regressions++ })
-		r.log.Warn("the server went back in time; its state replaces what was known",
-			"reason", string(reason.RVRegressed), "rv", rv, "before", before, "objects", res.regressed)
-	}
-	r.seen.releaseAllBut(in.bad)
-	return res
-}
-
-var _ listwatch.Sink[any] = (*intake[any])(nil)

@@ -31,10 +31,11 @@ import (
 //   - stopped.
 //
 // Two exceptions keep it from being stuck for good, both bounded by the backoff:
-// watches that live their time in complete silence (see session.silence), and
-// several in a row that are rejected or bring no sense from one resourceVersion,
-// are followed by the newest list. So is every end where the server named no
-// resourceVersion, since there is nothing to resume at.
+// watches that live their time in complete silence, or one of over a minute after
+// a failure (see session.silence), and several in a row that are rejected or
+// bring no sense from one resourceVersion, are followed by the newest list. So is
+// every end where the server named no resourceVersion, since there is nothing to
+// resume at.
 type watching[T any] struct {
 	// open is the stream to go on reading; nil opens one at the session's resourceVersion.
 	open *attempt[T]
@@ -174,12 +175,12 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		suspicious := failed && time.Since(a.asked) >= bookmarkDue
 		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due, suspicious) {
 			s.doubt = true
-			pace := calm
+			p := calm
 			if suspicious {
-				pace = atOnce // it took over a minute, and so will the next time
+				p = atOnce // it took over a minute, and so will the next time
 			}
 			return r.relist(why, fmt.Errorf("neither event nor bookmark on the last watches from resourceVersion %q, which may be from before a restore of the server",
-				s.rv), "", pace)
+				s.rv), "", p)
 		}
 		if why != reason.EOF {
 			break

@@ -9,10 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
-	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // watchListing: a watch with sendInitialEvents (KEP-3157) is being read: first
@@ -90,7 +88,7 @@ type initialEvents[T any] struct {
 func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 	idle := in.r.cfg.IdleTimeout
 	if idle == 0 {
-		idle = idleUntilKnown
+		idle = DefaultIdleTimeout
 	}
 	for {
 		left := time.Until(in.until)
@@ -205,27 +203,4 @@ func (r *Reflector[T]) fallBack(why reason.Reason, err error, s watchListing) ex
 	r.session.tries = 0
 	r.session.listOnly = time.Now().Add(watchListRetry)
 	return exit{why: why, err: err, next: listing{rv: s.rv}}
-}
-
-// statusError is what an ERROR event says.
-func (r *Reflector[T]) statusError(s *metav1.Status) error {
-	e := listwatch.FromStatus(s)
-	e.Resource = r.resource
-	return e
-}
-
-// has reports whether the list brought k already, as far as the store can tell.
-func (r *replacement[T]) has(k decode.Key) bool {
-	e, ok := r.s.objects.get(k)
-	return ok && e.seen == r.s.epoch
-}
-
-// unsee takes back that the list brought k: it was deleted before the list was
-// complete. Where the store did not take the delete because it knows a newer
-// version, that is of a history which the server does not have any more.
-func (r *replacement[T]) unsee(k decode.Key) {
-	r.forget(k)
-	if e, ok := r.s.objects.get(k); ok {
-		e.seen = 0
-	}
 }

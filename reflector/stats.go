@@ -3,6 +3,8 @@ package reflector
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/watch"
+
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
@@ -38,7 +40,7 @@ type Stats struct {
 	// Promises, with their tests:
 	//   - A server that went back in time (restored etcd: bookmark or list RV below ours) is detected, counted
 	//     and answered by a full replace with real deletes. Test: A11-restored-etcd.txt,
-	//     A12-silent-future.txt.
+	//     A12-silent-future.txt, A12-restored-while-down.txt.
 	Regressions uint64
 	// Panics is how many panics of transforms and handlers were caught.
 	Panics uint64
@@ -60,4 +62,30 @@ type Stats struct {
 	// Coalesced is how many events were merged into a later one because a
 	// subscriber was behind.
 	Coalesced uint64
+}
+
+// The words of the keys in Stats, each set closed and in the order in which it is shown.
+const (
+	success = "success"
+	failure = "error"
+
+	unknownType = "UNKNOWN"
+
+	ignoredDuplicate = "duplicate"
+	ignoredStale     = "stale"
+	ignoredForeign   = "foreign"
+	ignoredFiltered  = "filtered"
+)
+
+// Outcomes are the keys of Stats.Lists and Stats.WatchLists.
+func Outcomes() []string { return []string{success, failure} }
+
+// EventTypes are the keys of Stats.Events.
+func EventTypes() []string {
+	return []string{string(watch.Added), string(watch.Modified), string(watch.Deleted), string(watch.Bookmark), string(watch.Error), unknownType}
+}
+
+// Causes are the keys of Stats.Ignored.
+func Causes() []string {
+	return []string{ignoredDuplicate, ignoredStale, ignoredForeign, ignoredFiltered}
 }

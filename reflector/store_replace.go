@@ -35,8 +35,7 @@ type heldItem[T any] struct {
 // replaceResult counts what a replacement did, in objects.
 type replaceResult struct {
 	added, modified, deleted, unchanged int
-	held                                int // older than stored, known at commit
-	regressed                           int // of them, applied; the others are dropped
+	regressed                           int // held items that were applied; the others are dropped
 }
 
 // beginReplace opens a replacement. One that is still open is abandoned.
@@ -137,13 +136,27 @@ func (r *replacement[T]) hold(stored *entry[T], item heldItem[T]) {
 		r.held = make(map[decode.Key]heldItem[T])
 	}
 	r.held[stored.key] = item
-	r.result.held = len(r.held)
 }
 
 // forget drops a held item because something newer came.
 func (r *replacement[T]) forget(k decode.Key) {
 	delete(r.held, k)
-	r.result.held = len(r.held)
+}
+
+// has reports whether the list brought k already, as far as the store can tell.
+func (r *replacement[T]) has(k decode.Key) bool {
+	e, ok := r.s.objects.get(k)
+	return ok && e.seen == r.s.epoch
+}
+
+// unsee takes back that the list brought k: it was deleted before the list was
+// complete. Where the store did not take the delete because it knows a newer
+// version, that is of a history which the server does not have any more.
+func (r *replacement[T]) unsee(k decode.Key) {
+	r.forget(k)
+	if e, ok := r.s.objects.get(k); ok {
+		e.seen = 0
+	}
 }
 
 // commit ends the list: what it did not bring is deleted, with

@@ -80,10 +80,7 @@ func TestDocs(t *testing.T) {
 func TestDocsWords(t *testing.T) {
 	t.Parallel()
 	doc := read(t, docPath)
-	var words []string
-	words = append(words, outcomes...)
-	words = append(words, events...)
-	words = append(words, causes...)
+	words := slices.Concat(reflector.Outcomes(), reflector.EventTypes(), reflector.Causes())
 	for _, s := range states {
 		words = append(words, string(s))
 	}

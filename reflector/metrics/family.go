@@ -130,14 +130,8 @@ func truth(b bool) float64 {
 // one is a set with one member.
 func one[K comparable](k K) map[K]uint64 { return map[K]uint64{k: 1} }
 
-// The closed sets of the labels. A type, outcome or cause stands here in the words of reflector.Stats.
-var (
-	outcomes = []string{"success", "error"}
-	events   = []string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "UNKNOWN"}
-	causes   = []string{"duplicate", "stale", "foreign", "filtered"}
-	// A stopped reflector is not in a registry.
-	states = []reflector.State{reflector.StateListing, reflector.StateWatchListing, reflector.StateWatching, reflector.StateBackingOff}
-)
+// states is a closed set. A stopped reflector is not in a registry.
+var states = []reflector.State{reflector.StateListing, reflector.StateWatchListing, reflector.StateWatching, reflector.StateBackingOff}
 
 // families are all metrics, in the order of docs/metrics.md.
 var families = []family{
@@ -159,9 +153,9 @@ var families = []family{
 		sum, func(s sample) float64 { return float64(len(s.status.Quarantined)) }),
 
 	set(prometheus.CounterValue, "nodewatch_lists_total", "LIST requests that ended, by outcome. A paged list counts once a page.",
-		"outcome", outcomes, func(s sample) map[string]uint64 { return s.stats.Lists }),
+		"outcome", reflector.Outcomes(), func(s sample) map[string]uint64 { return s.stats.Lists }),
 	set(prometheus.CounterValue, "nodewatch_watchlists_total", "Watch-lists (sendInitialEvents) that ended their initial events or failed, by outcome.",
-		"outcome", outcomes, func(s sample) map[string]uint64 { return s.stats.WatchLists }),
+		"outcome", reflector.Outcomes(), func(s sample) map[string]uint64 { return s.stats.WatchLists }),
 	histogram("nodewatch_list_duration_seconds", "Time from the request of a list or watch-list until the store equals it, deletes included.",
 		func(s reflector.Stats) reflector.Histogram { return s.ListDuration }),
 	counter("nodewatch_list_items_total", "Items that lists and watch-lists brought.",
@@ -173,9 +167,9 @@ var families = []family{
 	histogram("nodewatch_watch_duration_seconds", "Time from the request of a watch, a watch-list included, to its end.",
 		func(s reflector.Stats) reflector.Histogram { return s.WatchDuration }),
 	set(prometheus.CounterValue, "nodewatch_events_total", "Watch events that came, by type; types that are not known count as UNKNOWN.",
-		"type", events, func(s sample) map[string]uint64 { return s.stats.Events }),
+		"type", reflector.EventTypes(), func(s sample) map[string]uint64 { return s.stats.Events }),
 	set(prometheus.CounterValue, "nodewatch_ignored_events_total", "Watch events and list items that were not applied, by cause.",
-		"cause", causes, func(s sample) map[string]uint64 { return s.stats.Ignored }),
+		"cause", reflector.Causes(), func(s sample) map[string]uint64 { return s.stats.Ignored }),
 
 	set(prometheus.CounterValue, "nodewatch_restarts_total", "Attempts (one request each) that ended, by reason.",
 		"reason", reason.All(), func(s sample) map[reason.Reason]uint64 { return s.stats.Restarts }),
