@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 //	                          start an API server: $SERVER is its URL, $SERVER_ADDR its address
 //	pod create|update NAMESPACE/NAME NODE [PHASE]
 //	pod delete NAMESPACE/NAME
+//	play FILE                 let the server play a script, see docs/testing.md
+//	played                    wait until it is played, and check that all went as it says
 //	endwatches, cut, compact, pause, resume
 //	                          what happens to the server and its connections
 //	fetch STATUS FILE PATH    ask for PATH where the log in FILE says that metrics are served
@@ -51,7 +54,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": until, "server": startServer, "pod": changePod, "requests": countRequests, "fetch": fetch,
+			"exits": exits, "until": until, "play": playScript, "played": scriptPlayed, "server": startServer, "pod": changePod, "requests": countRequests, "fetch": fetch,
 			"endwatches": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).EndWatches() },
 			"cut":        func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).CloseConnections() },
 			"pause":      func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).Pause() },
@@ -134,6 +137,30 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	})
 	ts.Setenv("SERVER", s.URL())
 	ts.Setenv("SERVER_ADDR", strings.TrimPrefix(s.URL(), "http://"))
+}
+
+func playScript(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: play FILE")
+	}
+	script, err := listwatchtest.ParseScript(args[0], []byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	plays.Store(ts.Getenv("WORK"), serverOf(ts).Play(script))
+}
+
+// plays are the scripts that servers play, by working directory.
+var plays sync.Map
+
+func scriptPlayed(ts *testscript.TestScript, neg bool, args []string) {
+	play, ok := plays.LoadAndDelete(ts.Getenv("WORK"))
+	if neg || len(args) != 0 || !ok {
+		ts.Fatalf("usage: played, after play FILE")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := play.(*listwatchtest.Play).Wait(ctx); err != nil {
+		ts.Fatalf("%v\n%s", err, play.(*listwatchtest.Play).Transcript())
+	}
 }
 
 func changePod(ts *testscript.TestScript, _ bool, args []string) {

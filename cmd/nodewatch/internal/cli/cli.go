@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodewatch-go/nodewatch/cmd/nodewatch/internal/logging"
 )
 
 // The exit statuses.
@@ -58,15 +61,22 @@ func run(ctx context.Context, args []string, s *streams) int {
 	root.SetArgs(args[min(1, len(args)):])
 	cmd, err := root.ExecuteContextC(ctx)
 	var failure *failedError
+	var notWritten *fs.PathError
 	switch {
 	case err == nil:
+		return exitOK
+	case quiet(err) == nil:
 		return exitOK
 	case errors.As(err, &failure):
 		failure.report(s.err)
 		return exitFailed
+	case errors.As(err, &notWritten):
+		// What cobra itself prints, such as a completion script.
+		(&failedError{err: err}).report(s.err)
+		return exitFailed
 	}
 	// What did not come out of a command's own work is about how it was called.
-	fmt.Fprintf(s.err, "error: %s\n", strings.TrimSpace(err.Error()))
+	fmt.Fprintf(s.err, "error: %s\n", errorLine(err))
 	fmt.Fprintf(s.err, "See '%s --help' for usage.\n", cmd.CommandPath())
 	return exitUsage
 }
@@ -141,5 +151,11 @@ func (e *failedError) report(w io.Writer) {
 		e.log.Error(e.err.Error())
 		return
 	}
-	fmt.Fprintf(w, "error: %s\n", strings.ReplaceAll(strings.TrimSpace(e.err.Error()), "\n", "; "))
+	fmt.Fprintf(w, "error: %s\n", errorLine(e.err))
+}
+
+// errorLine is an error's text on one line. It may repeat what a file or a
+// server says, and nothing of that is for the terminal.
+func errorLine(err error) string {
+	return logging.OneLine(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 }

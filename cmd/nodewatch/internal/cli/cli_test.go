@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -167,6 +168,28 @@ func TestSecretsInMessages(t *testing.T) {
 		if status == exitOK || strings.Contains(stderr, "planted") {
 			t.Errorf("%q: status %d, standard error:\n%s", args, status, stderr)
 		}
+	}
+}
+
+// TestErrorsAreOneCleanLine: nothing that an error repeats reaches the terminal
+// as it is. A file, a template or a server may have written it.
+func TestErrorsAreOneCleanLine(t *testing.T) {
+	for _, args := range [][]string{
+		{"--context", "a\x1b[2Jb"},
+		{"--kubeconfig", "/no/such/\x1b]0;title\x07file"},
+		{"--token-file", "/no\n/such/\x1b[2Jfile"},
+		{"--node", "a\x1b[2Jb"},
+		{"--\x1b[2J"},
+		{"-l", "\x1b[2J"},
+		{"-o", "go-template={{fail\x1b[2J}}"},
+	} {
+		status, _, stderr := call(t.Context(), append([]string{"pods", "--node", "a", "--once", "--server", "http://127.0.0.1:1"}, args...)...)
+		if status == exitOK || strings.ContainsAny(stderr, "\x1b\x07") {
+			t.Errorf("%q: status %d, standard error %q", args, status, stderr)
+		}
+	}
+	if got, want := errorLine(errors.New(" one\ntwo\x1b[2J ")), `one; two\x1b[2J`; got != want {
+		t.Errorf("errorLine is %q, want %q", got, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // connection is how to reach the API server: kubectl's flags, and a token file.
@@ -69,7 +71,10 @@ func (c *connection) validate() error {
 func (c *connection) restConfig() (*rest.Config, error) {
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell which API server to ask: %s (no cluster at hand? try --demo)", c.clean(err))
+		return nil, fmt.Errorf("cannot tell which API server to ask: %s", c.clean(err))
+	}
+	if err := c.checkHost(config.Host); err != nil {
+		return nil, err
 	}
 	config.UserAgent = userAgent()
 	// What is given on the command line is meant. clientcmd drops a token where
@@ -87,6 +92,51 @@ func (c *connection) restConfig() (*rest.Config, error) {
 		config.AuthProvider, config.ExecProvider = nil, nil
 	}
 	return config, nil
+}
+
+// checkHost finds what clientcmd lets pass: that nobody named a server, and a
+// password in the URL of a kubeconfig.
+func (c *connection) checkHost(host string) error {
+	if u, err := url.Parse(host); err == nil && u.User != nil {
+		return errors.New("the server's URL in the kubeconfig has user info in it, which would end up in logs: write the name and the password as username and password of a user")
+	}
+	if host != clientcmd.ClusterDefaults.Server || *c.flags.APIServer != "" || os.Getenv(masterVariable) != "" {
+		return nil
+	}
+	// clientcmd means localhost:8080 where nothing says otherwise, which no API
+	// server has listened on for years.
+	raw, err := c.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return errors.New(c.clean(err))
+	}
+	name, cluster := cmp.Or(*c.flags.Context, raw.CurrentContext), *c.flags.ClusterName
+	if context := raw.Contexts[name]; context != nil && cluster == "" {
+		cluster = context.Cluster
+	}
+	switch known := raw.Clusters[cluster]; {
+	case known != nil && known.Server != "":
+		return nil // it is written there
+	case known != nil:
+		return fmt.Errorf("cannot tell which API server to ask: the cluster %q of the kubeconfig has no server", cluster)
+	case name == "" && len(raw.Contexts) > 0:
+		return errors.New("cannot tell which API server to ask: the kubeconfig has no current context, pass --context NAME (kubectl config get-contexts lists them)")
+	}
+	return errors.New("cannot tell which API server to ask: there is no --server, no kubeconfig with a cluster (--kubeconfig, $KUBECONFIG, ~/.kube/config), " +
+		"and this is no pod with a service account (no cluster at hand? try --demo)")
+}
+
+// masterVariable names the server where the kubeconfig does not; clientcmd reads it.
+const masterVariable = "KUBERNETES_MASTER"
+
+// connectionError says what is wrong with a connection in the words of the
+// command line: the libraries' messages begin with the field of a Config.
+func connectionError(err error) error {
+	for _, field := range []string{"listwatch.Config.REST: ", "listwatch.Config: REST.Host: "} {
+		if _, text, ok := strings.Cut(err.Error(), field); ok {
+			return fmt.Errorf("cannot connect with these credentials and this server: %s", text)
+		}
+	}
+	return err
 }
 
 // clean takes the server's URL out of a message of clientcmd's and puts it on one line.

@@ -99,6 +99,73 @@ func TestConnectionErrors(t *testing.T) {
 	}
 }
 
+// TestNoServer: where nothing names a server none is asked, and the reason is
+// said. clientcmd alone would ask localhost:8080.
+func TestNoServer(t *testing.T) {
+	write := func(content string) string {
+		path := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv(masterVariable, "")
+	for name, c := range map[string]struct {
+		kubeconfig string // the content, or with "-" none
+		args       []string
+		want       string // "" for success
+	}{
+		"no kubeconfig":         {"-", nil, "there is no --server, no kubeconfig with a cluster"},
+		"an empty one":          {"", nil, "there is no --server, no kubeconfig with a cluster"},
+		"no current context":    {strings.Replace(twoContexts, "current-context: one", "", 1), nil, "the kubeconfig has no current context, pass --context NAME"},
+		"a context is given":    {strings.Replace(twoContexts, "current-context: one", "", 1), []string{"--context", "two"}, ""},
+		"a cluster is given":    {strings.Replace(twoContexts, "current-context: one", "", 1), []string{"--cluster", "two"}, ""},
+		"a server is given":     {"-", []string{"--server", "http://localhost:8080"}, ""},
+		"localhost is meant":    {strings.Replace(twoContexts, "https://one:6443", "http://localhost:8080", 1), nil, ""},
+		"user info in the file": {strings.Replace(twoContexts, "https://one:6443", "https://joe:planted@one", 1), nil, "the server's URL in the kubeconfig has user info in it"},
+	} {
+		t.Setenv("KUBECONFIG", "/no/such/kubeconfig")
+		if c.kubeconfig != "-" {
+			t.Setenv("KUBECONFIG", write(c.kubeconfig))
+		}
+		var conn connection
+		if err := conn.group().set.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		_, err := conn.restConfig()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error is %v, want %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "planted") {
+			t.Errorf("%s: a secret: %v", name, err)
+		}
+	}
+}
+
+// TestConnectionErrorsAreForUsers: no message names a field of a library's Config.
+func TestConnectionErrorsAreForUsers(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"read empty token from file":         {"--token-file", empty},
+		"unable to parse bytes as PEM block": {"--certificate-authority", garbage, "--server", "https://127.0.0.1:1"},
+	} {
+		for _, scope := range []string{"--node=a", "--all-nodes"} {
+			status, _, stderr := call(t.Context(), append([]string{"pods", scope, "--once", "--server", "http://127.0.0.1:1"}, args...)...)
+			if status != exitFailed || !strings.Contains(stderr, want) || strings.Contains(stderr, "Config") {
+				t.Errorf("%s %q: status %d, want %q in:\n%s", scope, args, status, want, stderr)
+			}
+		}
+	}
+}
+
 func TestServeToken(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {

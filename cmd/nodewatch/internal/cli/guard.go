@@ -14,11 +14,12 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
 )
 
-// podListerWatcher is what a reflector takes from a ListerWatcher, the byte
-// counts among it.
+// podListerWatcher is what a reflector takes from a ListerWatcher, the kind and
+// the byte counts among it.
 type podListerWatcher interface {
 	reflector.ListerWatcher[*corev1.Pod]
 	Resource() schema.GroupVersionResource
+	Kind() string
 	Transfer() *streamwatcher.Transfer
 }
 

@@ -55,7 +55,7 @@ func writeKubeconfig(path string, client *rest.Config) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".nodewatch-*") // mode 0600
 	if err != nil {
-		return err
+		return fmt.Errorf("--kubeconfig-out: no file can be made in %s: %w", filepath.Dir(path), errors.Unwrap(err))
 	}
 	defer os.Remove(f.Name()) // fails when it was renamed
 	_, err = f.Write(append([]byte(kubeconfigMark), data...))

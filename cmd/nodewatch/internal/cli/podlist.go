@@ -16,13 +16,17 @@ import (
 // server: by namespace, then name.
 func (p *podWatch) printList() error {
 	var events []output.Event
-	for _, r := range p.reflectors {
+	merge := newUnion(len(p.reflectors))
+	for source, r := range p.reflectors {
 		for _, pod := range r.Store().All() {
-			events = append(events, output.Event{Type: watch.Added, Pod: pod})
+			merge.apply(source, item{event: output.Event{Type: watch.Added, Pod: pod}})
 		}
 	}
+	for _, pod := range merge.shown() {
+		events = append(events, output.Event{Type: watch.Added, Pod: pod})
+	}
 	if len(events) == 0 {
-		p.log.Warn("no pods found", "scope", p.scope())
+		p.log.Warn("no pods found", p.scope()...)
 		return nil
 	}
 	slices.SortFunc(events, func(a, b output.Event) int {
@@ -39,12 +43,15 @@ func (p *podWatch) printList() error {
 	return nil
 }
 
-// scope is the nodes in words.
-func (p *podWatch) scope() string {
-	if p.options.allNodes {
-		return "all nodes"
+// scope is what was asked for, as attributes of a log line.
+func (p *podWatch) scope() []any {
+	o := p.options
+	nodes := strings.Join(o.nodes, ",")
+	if o.allNodes {
+		nodes = "all"
 	}
-	return strings.Join(p.options.nodes, ", ")
+	// What is empty is not printed.
+	return []any{"node", nodes, "namespace", o.namespace, "selector", o.labelSelector, "fieldSelector", o.fieldSelector}
 }
 
 // write renders events and writes them in one go.

@@ -137,18 +137,18 @@ func (o *podsOptions) groups() []flagGroup {
 
 	ask := newGroup("How to ask")
 	o.initial = newChoice("auto", "watchlist", "list")
-	ask.set.Var(o.initial, "initial", "how the collection is read first: with a watch-list where the server has it (auto, watchlist), or with a list")
+	ask.set.Var(o.initial, "initial", "how the collection is read first: with a watch-list where the server has it and else a list (auto), or only with one of them")
 	o.encoding = newChoice("auto", "json", "protobuf")
 	ask.set.Var(o.encoding, "encoding", "what to ask for: protobuf or else JSON (auto), or only one of them")
 	ask.set.Int64Var(&o.pageSize, "page-size", 0, "items per list request (0 all in one)")
 
 	times := newGroup("Time limits")
 	times.set.DurationVar(&o.idleTimeout, "idle-timeout", 0, "longest silence on a watch before the connection counts as dead (0 follows the server's bookmarks)")
-	times.set.DurationVar(&o.watchTimeout, "watch-timeout", 5*time.Minute, "a watch asks the server to end it after a random time between this and twice this")
+	times.set.DurationVar(&o.watchTimeout, "watch-timeout", reflector.DefaultWatchTimeout, "a watch asks the server to end it after a random time between this and twice this")
 	times.set.DurationVar(&o.requestTimeout, "request-timeout", listwatch.DefaultRequestTimeout, "longest time without progress of a request that is not a watch")
 	times.set.DurationVar(&o.syncTimeout, "sync-timeout", 0, "exit with status 1 when there is no complete list after this time (0 goes on trying)")
-	times.set.DurationVar(&o.backoffMin, "backoff-min", 0, "longest wait after a first failure (default 800ms)")
-	times.set.DurationVar(&o.backoffMax, "backoff-max", 0, "longest wait after many failures (default 30s)")
+	times.set.DurationVar(&o.backoffMin, "backoff-min", 0, fmt.Sprintf("longest wait after a first failure (default %s)", reflector.DefaultBackoffMin))
+	times.set.DurationVar(&o.backoffMax, "backoff-max", 0, fmt.Sprintf("longest wait after many failures (default %s)", reflector.DefaultBackoffMax))
 	times.set.BoolVar(&o.exitOnDisconnect, "exit-on-disconnect", false, "exit with status 1 when a watch ends, as kubectl get -w does, instead of resuming it")
 
 	pages := newGroup("Metrics and health")
@@ -254,8 +254,8 @@ func (o *podsOptions) validateNumbers(isSet func(string) bool) error {
 		{"watch-timeout", o.watchTimeout, time.Second},
 		{"request-timeout", o.requestTimeout, time.Millisecond},
 		{"sync-timeout", o.syncTimeout, 0},
-		{"backoff-min", o.backoffMin, 10 * time.Millisecond},
-		{"backoff-max", o.backoffMax, 10 * time.Millisecond},
+		{"backoff-min", o.backoffMin, reflector.MinBackoff},
+		{"backoff-max", o.backoffMax, reflector.MinBackoff},
 	} {
 		if isSet(d.name) && (d.value < d.least || d.value > maxDuration) {
 			return fmt.Errorf("--%s is %s, it must be at least %s and at most %s", d.name, d.value, d.least, maxDuration)
@@ -270,8 +270,8 @@ func (o *podsOptions) validateNumbers(isSet func(string) bool) error {
 	return nil
 }
 
-// bare takes the name of the package, which means nothing to a user, off a message.
-func bare(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "nodefilter: ")) }
+// bare takes the name of the package, which means nothing to a user, off an error of nodefilter.
+func bare(err error) error { return errors.Unwrap(err) }
 
 func (o *podsOptions) initialSync() reflector.InitialSync {
 	switch o.initial.value {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,8 +38,6 @@ type podWatch struct {
 
 	registry   reflector.Registry
 	reflectors []*podReflector
-	// closeIdle gives back the connections of a ListerWatcher that is not nodefilter's.
-	closeIdle func()
 	// disconnected receives the first end of a watch, with --exit-on-disconnect.
 	disconnected chan error
 }
@@ -46,6 +45,9 @@ type podWatch struct {
 // stopGrace bounds how long run waits for its parts when it ends; they
 // promise to need a tenth of it.
 const stopGrace = time.Second
+
+// printGrace is how long an interrupted run goes on with what it was writing.
+const printGrace = 300 * time.Millisecond
 
 // run returns nil when it is done or interrupted.
 func (p *podWatch) run(ctx context.Context) error {
@@ -74,13 +76,13 @@ func (p *podWatch) run(ctx context.Context) error {
 		cancel()
 		waitAtMost(&group, stopGrace)
 		p.terminal.Progress("")
-		if p.closeIdle != nil {
-			p.closeIdle()
-		}
 	}()
 	failed := make(chan error, len(p.reflectors))
 	for _, r := range p.reflectors {
 		group.Go(func() {
+			if !p.options.once {
+				awaitSubscriber(running, r)
+			}
 			if err := r.Run(running); err != nil && running.Err() == nil {
 				failed <- err
 			}
@@ -90,16 +92,24 @@ func (p *podWatch) run(ctx context.Context) error {
 	group.Go(func() { synced <- p.waitForSync(ctx) })
 	group.Go(func() { p.showProgress(ctx) })
 
-	var printed chan error
-	if !p.options.once {
-		printed = make(chan error, 1)
+	// The printer is not in the group: a write to a pipe that nobody reads
+	// cannot be ended.
+	printed := make(chan error, 1)
+	printing := !p.options.once
+	if printing {
 		events := p.subscribe(ctx)
-		// Not in the group: a write to a pipe that nobody reads cannot be ended.
 		go func() { printed <- quiet(p.print(events)) }()
 	}
 	for {
 		select {
 		case <-ctx.Done():
+			if printing {
+				// A reader that reads gets whole lines.
+				select {
+				case <-printed:
+				case <-time.After(printGrace):
+				}
+			}
 			return nil
 		case err := <-failed:
 			return err
@@ -109,10 +119,11 @@ func (p *podWatch) run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if p.options.once {
-				return quiet(p.printList())
-			}
 			synced = nil
+			if p.options.once {
+				printing = true
+				go func() { printed <- quiet(p.printList()) }()
+			}
 		case err := <-p.disconnected:
 			stop()
 			select {
@@ -152,8 +163,7 @@ func quiet(err error) error {
 // maxAge is how old what a ready process knows may be: a little more than the
 // longest silence that is taken for a healthy connection.
 func (p *podWatch) maxAge() time.Duration {
-	const untilFirstBookmark = 3 * time.Minute
-	return cmp.Or(p.options.idleTimeout, untilFirstBookmark) + time.Minute
+	return cmp.Or(p.options.idleTimeout, reflector.DefaultIdleTimeout) + time.Minute
 }
 
 // build makes the reflectors. It sends nothing.
@@ -165,10 +175,9 @@ func (p *podWatch) build() error {
 		p.adjustListWatch(&lc)
 		lw, err := listwatch.New[*corev1.Pod](lc)
 		if err != nil {
-			return err
+			return connectionError(err)
 		}
-		p.closeIdle = lw.Close
-		rc := reflector.Config[*corev1.Pod]{Name: "all-nodes", ListerWatcher: lw, Registry: &p.registry, Logger: p.log}
+		rc := reflector.Config[*corev1.Pod]{Name: "all-nodes", ListerWatcher: lw, OnStop: lw.Close, Registry: &p.registry, Logger: p.log}
 		g := p.adjustReflector(&rc)
 		r, err := reflector.New(rc)
 		if err != nil {
@@ -187,7 +196,7 @@ func (p *podWatch) build() error {
 			Name:      node, Registry: &p.registry, Logger: p.log,
 		})
 		if err != nil {
-			return bare(err)
+			return connectionError(bare(err))
 		}
 		g.reflector = r
 		p.reflectors = append(p.reflectors, r)
@@ -266,14 +275,14 @@ func (p *podWatch) notSynced(timeout time.Duration) error {
 		if s.Synced {
 			continue
 		}
-		text := "no answer yet"
+		text := "no complete answer yet"
 		switch {
 		case s.LastError != nil:
 			text = s.LastError.Error()
-		case s.Detail != "":
-			text = s.Detail
 		case s.ListedItems > 0:
 			text = fmt.Sprintf("the list is not complete, %d pods so far", s.ListedItems)
+		case p.rest.ExecProvider != nil:
+			text += fmt.Sprintf("; the credential plugin %s may be waiting for something", p.rest.ExecProvider.Command)
 		}
 		if len(p.reflectors) > 1 {
 			text = s.Name + ": " + text
@@ -284,7 +293,8 @@ func (p *podWatch) notSynced(timeout time.Duration) error {
 }
 
 // firstFailure returns the end of an attempt that a caller who asks once takes
-// for the answer. What the reflector answers with another kind of request is none.
+// for the answer. What the reflector answers with another kind of request is
+// none; with --initial watchlist it has no other kind than that.
 func (p *podWatch) firstFailure() error {
 	for _, r := range p.reflectors {
 		s := r.Status()
@@ -292,7 +302,11 @@ func (p *podWatch) firstFailure() error {
 			continue
 		}
 		switch s.LastRestart.Reason {
-		case reason.WatchListUnsupported, reason.WatchListIncomplete, reason.Expired, reason.RVTooLarge, reason.RVRegressed, reason.Replay:
+		case reason.WatchListUnsupported, reason.WatchListIncomplete:
+			if p.options.initialSync() != reflector.InitialWatchList {
+				continue
+			}
+		case reason.Expired, reason.RVTooLarge, reason.RVRegressed, reason.Replay:
 			continue
 		}
 		return s.LastRestart.Err
@@ -307,12 +321,35 @@ type item struct {
 	synced  bool // no event: that snapshot is complete
 }
 
-// subscribe merges the events of all reflectors. The channel is closed when
-// they have stopped and everything was handed over, or when ctx ends.
+// awaitSubscriber returns when the printer has subscribed, which it does within
+// microseconds. One that came later would find what had happened by then merged
+// into its snapshot, and what is printed would depend on who was faster.
+func awaitSubscriber(ctx context.Context, r *podReflector) {
+	for r.Stats().Subscribers == 0 && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+}
+
+// subscribe merges the events of all reflectors, through a union where there is
+// more than one. The channel is closed when they have stopped and everything
+// was handed over, or when ctx ends.
 func (p *podWatch) subscribe(ctx context.Context) <-chan item {
 	items := make(chan item, 256)
+	send := func(it item) bool {
+		select {
+		case items <- it:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	var mu sync.Mutex // what union says goes out in the order in which it says it
+	var merge *union
+	if len(p.reflectors) > 1 {
+		merge = newUnion(len(p.reflectors))
+	}
 	var group sync.WaitGroup
-	for _, r := range p.reflectors {
+	for source, r := range p.reflectors {
 		group.Go(func() {
 			for ev := range r.Events(ctx) {
 				it := item{
@@ -320,9 +357,19 @@ func (p *podWatch) subscribe(ctx context.Context) <-chan item {
 					initial: ev.Initial,
 					synced:  ev.Type == reflector.Synced,
 				}
-				select {
-				case items <- it:
-				case <-ctx.Done():
+				if merge == nil {
+					if !send(it) {
+						return
+					}
+					continue
+				}
+				mu.Lock()
+				ok := true
+				for _, it := range merge.apply(source, it) {
+					ok = ok && send(it)
+				}
+				mu.Unlock()
+				if !ok {
 					return
 				}
 			}

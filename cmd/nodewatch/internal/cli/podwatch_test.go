@@ -2,9 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -95,6 +104,139 @@ func TestQuiet(t *testing.T) {
 	}
 	if err := quiet(errors.New("disk full")); err == nil {
 		t.Error("a full disk is no failure")
+	}
+}
+
+// lockedBuffer is a standard output that can be looked at while it is written to.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// await waits until a command that runs has written text so many times.
+func await(t *testing.T, ended <-chan int, b *lockedBuffer, text string, times int) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for strings.Count(b.String(), text) < times {
+		select {
+		case status := <-ended:
+			t.Fatalf("it ended with status %d before it wrote %q\n%s", status, text, b.String())
+		case <-deadline:
+			t.Fatalf("it does not write %q\n%s", text, b.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// gate is an API server behind a proxy that holds back what comes of the
+// watches of one node while it is shut.
+type gate struct {
+	*httptest.Server
+	mu   sync.RWMutex // locked for writing while it is shut
+	node string
+}
+
+func newGate(t *testing.T, target, node string) *gate {
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{node: node}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.FlushInterval = -1
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if strings.Contains(r.Request.URL.Query().Get("fieldSelector"), node) {
+			r.Body = gatedBody{r.Body, &g.mu}
+		}
+		return nil
+	}
+	g.Server = httptest.NewServer(proxy)
+	return g
+}
+
+type gatedBody struct {
+	io.ReadCloser
+	gate *sync.RWMutex
+}
+
+func (b gatedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.gate.RLock()
+	defer b.gate.RUnlock()
+	return n, err
+}
+
+// TestTwoNodes: a pod is deleted on one node and created under its name on
+// another, and the watch of the first node lags behind. A reader who keeps pods
+// by their names has the new one in the end.
+func TestTwoNodes(t *testing.T) {
+	server := listwatchtest.Start(listwatchtest.Config{})
+	defer server.Close()
+	proxy := newGate(t, server.URL(), "node-a")
+	defer proxy.Close()
+	place := func(name, node string) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+		if err := server.Create(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("web-0", "node-a")
+	place("other", "node-b")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout lockedBuffer
+	var stderr bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"nodewatch", "pods", "--server", proxy.URL, "--node", "node-a", "--node", "node-b", "--output-watch-events",
+			"-o", `jsonpath={.type} {.object.metadata.name} {.object.spec.nodeName} {.finalStateUnknown}{"\n"}`},
+			&streams{out: &stdout, err: &terminal{w: &stderr}})
+	}()
+	wait := func(text string) {
+		t.Helper()
+		await(t, ended, &stdout, text, 1)
+	}
+	wait("ADDED web-0 node-a")
+	wait("ADDED other node-b")
+	proxy.mu.Lock()
+	if err := server.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0"}}); err != nil {
+		t.Fatal(err)
+	}
+	place("web-0", "node-b")
+	wait("ADDED web-0 node-b")
+	proxy.mu.Unlock()
+	place("last", "node-a") // comes after the delete that was held back
+	wait("ADDED last node-a")
+	cancel()
+	if status := <-ended; status != exitOK {
+		t.Fatalf("status %d\n%s", status, stderr.String())
+	}
+	_, after, _ := strings.Cut(stdout.String(), "ADDED other node-b")
+	var got []string
+	for line := range strings.Lines(after) {
+		if line = strings.TrimSpace(line); strings.Contains(line, "web-0") {
+			got = append(got, line)
+		}
+	}
+	want := []string{"DELETED web-0 node-a true", "ADDED web-0 node-b"}
+	if i := slices.Index(got, "ADDED web-0 node-a"); i >= 0 {
+		got = slices.Delete(got, i, i+1) // the first lists of two nodes come in any order
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q in\n%s", got, want, stdout.String())
 	}
 }
 

@@ -21,6 +21,7 @@ const demoNode = "node-1"
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
+	name       string // how the user calls the program
 	log        logFlags
 	addr       string
 	nodes      int
@@ -30,7 +31,7 @@ type serveOptions struct {
 }
 
 func newServe(name string, s *streams) *cobra.Command {
-	o := &serveOptions{}
+	o := &serveOptions{name: name}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run an API server with a small busy cluster",
@@ -157,7 +158,8 @@ func (o *serveOptions) serve(ctx context.Context, s *streams, log *slog.Logger) 
 		return err
 	}
 	defer removeKubeconfig(path)
-	if _, err := fmt.Fprintf(s.out, "server      %s\nkubeconfig  %s\ntry         kubectl --kubeconfig %s get pods -A -w\n", cluster.URL(), path, quoted(path)); err != nil {
+	if _, err := fmt.Fprintf(s.out, "server      %s\nkubeconfig  %s\ntry         kubectl --kubeconfig %[3]s get pods -A -w\n            %[4]s pods --kubeconfig %[3]s --node %[5]s\n",
+		cluster.URL(), path, quoted(path), o.name, demoNode); err != nil {
 		if quiet(err) != nil {
 			return err
 		}

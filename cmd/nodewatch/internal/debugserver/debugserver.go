@@ -2,7 +2,8 @@
 // readiness and the state of the reflectors.
 //
 // It serves what the reflectors say of themselves and no configuration, so
-// there is no token, header or URL on any of its pages.
+// there is no token or header on any of its pages. An error is there as its
+// text, which may name the server.
 package debugserver
 
 import (
@@ -160,48 +161,16 @@ func because(r *reflector.Restart) string {
 	return ": " + r.Err.Error()
 }
 
-// view is one reflector as /debug/reflectors shows it: the errors as texts.
+// view is one reflector as /debug/reflectors shows it.
 type view struct {
-	Status      reflector.Status
-	LastRestart *restartView      `json:",omitempty"`
-	Quarantined []quarantinedView `json:",omitempty"`
-	Stats       reflector.Stats
-}
-
-type restartView struct {
-	Reason string
-	At     time.Time
-	Error  string `json:",omitempty"`
-}
-
-type quarantinedView struct {
-	Key             string
-	ResourceVersion string
-	Since           time.Time
-	Error           string
+	Status reflector.Status
+	Stats  reflector.Stats
 }
 
 func views(sources []reflector.Source) []view {
 	all := make([]view, 0, len(sources))
 	for _, source := range sources {
-		v := view{Status: source.Status(), Stats: source.Stats()}
-		if r := v.Status.LastRestart; r != nil {
-			v.LastRestart = &restartView{Reason: string(r.Reason), At: r.At, Error: text(r.Err)}
-		}
-		for _, q := range v.Status.Quarantined {
-			v.Quarantined = append(v.Quarantined, quarantinedView{
-				Key: q.Key.String(), ResourceVersion: q.ResourceVersion, Since: q.Since, Error: text(q.Err),
-			})
-		}
-		v.Status.LastRestart, v.Status.Quarantined = nil, nil
-		all = append(all, v)
+		all = append(all, view{source.Status(), source.Stats()})
 	}
 	return all
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

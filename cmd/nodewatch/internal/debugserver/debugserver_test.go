@@ -120,8 +120,12 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("%d %q", code, text)
 	}
 	_, text = f.get(t, "/debug/reflectors")
-	if !strings.Contains(text, `"Reason": "unauthorized"`) || !strings.Contains(text, "401 Unauthorized") {
+	if !strings.Contains(text, `"Reason": "unauthorized"`) || !strings.Contains(text, `"LastError": "`) || strings.Count(text, "401 Unauthorized") != 2 {
 		t.Errorf("/debug/reflectors: %s", text)
+	}
+	// Fields of the error's type are not shown.
+	if strings.Contains(text, "http://") || strings.Contains(text, "APIStatus") {
+		t.Errorf("/debug/reflectors shows an error's fields: %s", text)
 	}
 }
 

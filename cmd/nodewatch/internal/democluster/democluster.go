@@ -3,12 +3,15 @@
 // back off, run to their end, are deleted gracefully and replaced.
 //
 // What happens is a function of the seed: two clusters of one seed do the same
-// things to pods of the same names in the same order. Times and UIDs differ.
+// things to pods of the same names in the same order. Times, UIDs and
+// resourceVersions differ.
 //
 // # Guarantees
 //
 //   - Every node sees a change of one of its pods at least once a second, and in
 //     the first two seconds one pod that goes, one that comes and one that changes.
+//   - A cluster that is started later on the same address has only later
+//     resourceVersions: a watch of the one before is answered with 410 Expired.
 //   - How many pods there are is bounded: what is deleted is replaced, what ran
 //     to its end is removed.
 package democluster
@@ -113,6 +116,11 @@ func Start(c Config) (*Cluster, error) {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
 	}
 	cluster.server = listwatchtest.New(sc)
+	// A client that was connected to a cluster on the same address before, and
+	// resumes, must find out that this is another one. Versions that go on from
+	// the clock are above all of the other's, and their history is compacted.
+	cluster.server.AdvanceResourceVersion(uint64(time.Now().UnixMicro()))
+	cluster.server.Compact(cluster.server.ResourceVersion())
 	sim := newSimulation(cluster.server, c.Nodes, c.Seed)
 	if err := sim.populate(time.Now()); err != nil {
 		cluster.server.Close()

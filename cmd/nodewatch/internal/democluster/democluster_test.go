@@ -252,6 +252,35 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// TestStartedAgain: "a watch of the one before is answered with 410 Expired", so
+// that a client that resumes finds out. It would get nothing or half of the new
+// cluster where both count from 1.
+func TestStartedAgain(t *testing.T) {
+	before, err := Start(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := client(t, before.RESTConfig()).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	before.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Start(Config{Addr: before.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	w, err := client(t, again.RESTConfig()).CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{ResourceVersion: pods.ResourceVersion})
+	if err == nil {
+		first := <-w.ResultChan()
+		w.Stop()
+		err = apierrors.FromObject(first.Object)
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("a watch from version %s of the cluster before: %v", pods.ResourceVersion, err)
+	}
+}
+
 // TestCloseEndsClients: no watch outlives the cluster.
 func TestCloseEndsClients(t *testing.T) {
 	c, err := Start(Config{})

@@ -56,11 +56,11 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 		buf.WriteByte(' ')
 	}
 	fmt.Fprintf(&buf, "%-5s ", r.Level)
-	buf.WriteString(oneLine(r.Message))
+	buf.WriteString(OneLine(r.Message))
 	// The error says most, so it comes first.
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
-			buf.WriteString(": " + oneLine(err.Error()))
+			buf.WriteString(": " + OneLine(err.Error()))
 		}
 		return true
 	})
@@ -121,7 +121,7 @@ func (h *textHandler) append(buf *bytes.Buffer, prefix string, a slog.Attr) {
 		return
 	}
 	buf.WriteByte(' ')
-	buf.WriteString(oneLine(prefix + a.Key))
+	buf.WriteString(OneLine(prefix + a.Key))
 	buf.WriteByte('=')
 	buf.WriteString(text(v))
 }
@@ -137,7 +137,7 @@ func text(v slog.Value) string {
 	default:
 		s = v.String()
 	}
-	if s == "" || strings.ContainsAny(s, " =\"") || s != oneLine(s) {
+	if s == "" || strings.ContainsAny(s, " =\"") || s != OneLine(s) {
 		return strconv.Quote(s)
 	}
 	return s
@@ -156,8 +156,9 @@ func rounded(d time.Duration) time.Duration {
 	return d
 }
 
-// oneLine keeps a text that came from a server in its line and away from the terminal.
-func oneLine(s string) string {
+// OneLine keeps a text that came from a server, a file or the user in its line
+// and away from the terminal: control characters are shown as Go writes them.
+func OneLine(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
 	}

@@ -11,7 +11,8 @@
 //   - Each event is rendered in order and completely; an event that cannot be
 //     rendered (a template that fails) leaves nothing of itself in the buffer.
 //   - Columns of a table only grow: a row is aligned with every row after
-//     the last one that was wider. The header is written once.
+//     the last one that was wider. A cell of more than a hundred characters
+//     widens nothing. The header is written once.
 //   - No control character of an object reaches a table: a name or a message
 //     cannot move the cursor, forge a row or break one.
 package output

@@ -162,6 +162,22 @@ func TestColumnsStayAligned(t *testing.T) {
 	}
 }
 
+// TestLongCell: "A cell of more than a hundred characters widens nothing", and is
+// printed whole all the same.
+func TestLongCell(t *testing.T) {
+	g := grid{headers: []string{"A", "B"}}
+	long := strings.Repeat("é", maxWidth+1)
+	var buf bytes.Buffer
+	g.write(&buf, [][]string{{"a", "b"}, {long, "b"}})
+	g.write(&buf, [][]string{{strings.Repeat("x", maxWidth), "b"}})
+	g.write(&buf, [][]string{{"a", "b"}})
+	wide := strings.Repeat(" ", maxWidth-1)
+	want := "A   B\na   b\n" + long + "   b\n" + strings.Repeat("x", maxWidth) + "   b\na" + wide + "   b\n"
+	if got := buf.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func (g *grid) width(i int) int {
 	if g.widths == nil {
 		return 1

@@ -71,8 +71,14 @@ type grid struct {
 	least   map[string]int // by header: the width to begin with
 }
 
-// gap is the space between two columns, as kubectl has it.
-const gap = 3
+const (
+	// gap is the space between two columns, as kubectl has it.
+	gap = 3
+	// maxWidth is up to where a cell widens its column, in characters. A longer
+	// one moves only its own row: some status reasons are whole sentences, and
+	// the rows after it should not be blank for ever.
+	maxWidth = 100
+)
 
 // write appends rows, and the header before the first of them.
 func (g *grid) write(buf *bytes.Buffer, rows [][]string) {
@@ -101,10 +107,12 @@ func (g *grid) write(buf *bytes.Buffer, rows [][]string) {
 	}
 }
 
-// fit widens the columns to hold row.
+// fit widens the columns to hold row, within maxWidth.
 func (g *grid) fit(row []string) {
 	for i, cell := range row {
-		g.widths[i] = max(g.widths[i], utf8.RuneCountInString(cell))
+		if n := utf8.RuneCountInString(cell); n <= maxWidth {
+			g.widths[i] = max(g.widths[i], n)
+		}
 	}
 }
 
@@ -115,7 +123,7 @@ func (g *grid) line(buf *bytes.Buffer, row []string) {
 		if i == len(row)-1 {
 			break
 		}
-		for range g.widths[i] + gap - utf8.RuneCountInString(cell) {
+		for range max(g.widths[i]-utf8.RuneCountInString(cell), 0) + gap {
 			buf.WriteByte(' ')
 		}
 	}
