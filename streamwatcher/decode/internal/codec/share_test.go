@@ -126,25 +126,31 @@ func TestGoroutinesShareAProgram(t *testing.T) {
 	typ := reflect.TypeFor[corev1.Pod]()
 	p := mustCompile(t, typ, Config{Share: 32, Intern: 32})
 	fill := filler(5)
-	var pods []*corev1.Pod
+	type sample struct {
+		pb, text         []byte
+		fromPB, fromText any
+	}
+	// Encoded once beforehand: Marshal writes the cached text of a Quantity.
+	var samples []sample
 	for range 8 {
 		pod := &corev1.Pod{}
 		fill.Fill(pod)
-		pods = append(pods, pod)
+		var s sample
+		s.pb, _ = pod.Marshal()
+		s.text, _ = json.Marshal(pod)
+		s.fromPB, _ = gogo(typ)(s.pb)
+		s.fromText, _ = sigs(typ)(s.text)
+		samples = append(samples, s)
 	}
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 60 {
-				pod := pods[(i+g)%len(pods)]
-				pb, _ := pod.Marshal()
-				text, _ := json.Marshal(pod)
-				want, _ := gogo(typ)(pb)
-				if got, err := protobuf(p, pb); err != nil || !reflect.DeepEqual(got, want) {
+				s := samples[(i+g)%len(samples)]
+				if got, err := protobuf(p, s.pb); err != nil || !reflect.DeepEqual(got, s.fromPB) {
 					t.Errorf("protobuf: %v", err)
 				}
-				want, _ = sigs(typ)(text)
-				if got, err := fromJSON(p, text); err != nil || !reflect.DeepEqual(got, want) {
+				if got, err := fromJSON(p, s.text); err != nil || !reflect.DeepEqual(got, s.fromText) {
 					t.Errorf("JSON: %v", err)
 				}
 			}
