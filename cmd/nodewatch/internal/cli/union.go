@@ -22,6 +22,9 @@ import (
 // resource are comparable (KEP-5504), and all those of a pod are above all
 // those of one that had its name before.
 //
+// A pod that another one followed never comes back, however long its source goes
+// on to have it: it was told DELETED, or the one after it was seen to go.
+//
 // The pods that the output shows are thus always those of all sources together,
 // of each name the newest. Memory is O(pods). A union is for one goroutine.
 type union struct {
@@ -32,8 +35,14 @@ type union struct {
 
 // namesakes are the pods of one name.
 type namesakes struct {
-	bySource map[int]*corev1.Pod // what each source has
-	shown    *corev1.Pod         // as it was printed last; nil for none
+	bySource map[int]claim // what each source has
+	shown    *corev1.Pod   // as it was printed last; nil for none
+}
+
+// claim is a source's word that a pod is there.
+type claim struct {
+	pod  *corev1.Pod
+	over bool // another pod followed it: its source is behind
 }
 
 func newUnion(sources int) *union {
@@ -57,15 +66,24 @@ func (u *union) apply(source int, it item) []item {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	n := u.pods[key]
 	if n == nil {
-		n = &namesakes{bySource: make(map[int]*corev1.Pod)}
+		n = &namesakes{bySource: make(map[int]claim)}
 		u.pods[key] = n
 	}
 	if it.event.Type == watch.Deleted {
 		delete(n.bySource, source)
+		if !it.event.FinalStateUnknown {
+			// It went, and what was before it went before. A delete that a list
+			// found says less: the server may have gone back in time.
+			n.end(func(other *corev1.Pod) bool { return version(other) < version(pod) })
+		}
 	} else {
-		n.bySource[source] = pod
+		was := n.bySource[source]
+		n.bySource[source] = claim{pod: pod, over: was.over && was.pod.UID == pod.UID}
 	}
 	before, newest := n.shown, n.newest(source)
+	if before != nil && newest != nil && newest.UID != before.UID {
+		n.end(func(other *corev1.Pod) bool { return other.UID == before.UID })
+	}
 	n.shown = newest
 	if len(n.bySource) == 0 {
 		delete(u.pods, key)
@@ -91,13 +109,25 @@ func (u *union) apply(source int, it item) []item {
 	}
 }
 
+// end marks the pods that are over.
+func (n *namesakes) end(over func(*corev1.Pod) bool) {
+	for source, c := range n.bySource {
+		if over(c.pod) {
+			n.bySource[source] = claim{pod: c.pod, over: true}
+		}
+	}
+}
+
 // newest returns the pod that has the name now, nil when there is none. Between
 // equals it is that of the source that was heard last.
 func (n *namesakes) newest(heard int) *corev1.Pod {
-	newest := n.bySource[heard]
-	for _, pod := range n.bySource {
-		if newest == nil || version(pod) > version(newest) {
-			newest = pod
+	var newest *corev1.Pod
+	if c := n.bySource[heard]; !c.over {
+		newest = c.pod
+	}
+	for _, c := range n.bySource {
+		if !c.over && (newest == nil || version(c.pod) > version(newest)) {
+			newest = c.pod
 		}
 	}
 	return newest
@@ -107,7 +137,9 @@ func (n *namesakes) newest(heard int) *corev1.Pod {
 func (u *union) shown() []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(u.pods))
 	for _, n := range u.pods {
-		pods = append(pods, n.shown)
+		if n.shown != nil {
+			pods = append(pods, n.shown)
+		}
 	}
 	return pods
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/nodewatch-go/nodewatch/cmd/nodewatch/internal/output"
 )
 
-// change is the item of a pod's change: "ADDED web-0 uid-1 7".
+// change is the item of a pod's change: "ADDED web-0 uid-1 7", with a question
+// mark behind it where the final state is unknown.
 func change(t *testing.T, text string) item {
 	t.Helper()
 	if text == "SYNCED" {
@@ -26,8 +27,9 @@ func change(t *testing.T, text string) item {
 	if len(words) != 4 {
 		t.Fatalf("%q is not EVENT NAME UID VERSION", text)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: words[1], UID: types.UID(words[2]), ResourceVersion: words[3]}}
-	return item{event: output.Event{Type: watch.EventType(words[0]), Pod: pod}}
+	rv, unknown := strings.CutSuffix(words[3], "?")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: words[1], UID: types.UID(words[2]), ResourceVersion: rv}}
+	return item{event: output.Event{Type: watch.EventType(words[0]), Pod: pod, FinalStateUnknown: unknown}}
 }
 
 func changeText(it item) string {
@@ -76,8 +78,23 @@ func TestUnion(t *testing.T) {
 		},
 		{
 			"a restored server: the new one has the lower version, and stays when the other goes",
-			[]string{"1 ADDED web u2 40", "0 ADDED web u3 5", "1 DELETED web u2 40", "0 MODIFIED web u3 6"},
-			[]string{"ADDED web u2 40", "DELETED web u2 40", "ADDED web u3 5", "MODIFIED web u3 6"},
+			[]string{"1 ADDED web u2 40", "0 ADDED web u3 5", "1 DELETED web u2 40?", "0 MODIFIED web u3 6"},
+			[]string{"ADDED web u2 40", "DELETED web u2 40?", "ADDED web u3 5", "MODIFIED web u3 6"},
+		},
+		{
+			"the old one does not come back when the new one goes before its end is known",
+			[]string{"0 ADDED web u1 1", "1 ADDED web u2 4", "1 DELETED web u2 6", "0 MODIFIED web u1 2", "0 DELETED web u1 3", "0 ADDED web u3 8"},
+			[]string{"ADDED web u1 1", "DELETED web u1 1?", "ADDED web u2 4", "DELETED web u2 6", "ADDED web u3 8"},
+		},
+		{
+			"nor when a list found that the new one had gone",
+			[]string{"0 ADDED web u1 1", "1 ADDED web u2 4", "1 DELETED web u2 4?", "0 DELETED web u1 3"},
+			[]string{"ADDED web u1 1", "DELETED web u1 1?", "ADDED web u2 4", "DELETED web u2 4?"},
+		},
+		{
+			"an old one that was never shown is not when the new one goes",
+			[]string{"1 ADDED web u2 4", "0 ADDED web u1 1", "1 DELETED web u2 6", "0 DELETED web u1 3"},
+			[]string{"ADDED web u2 4", "DELETED web u2 6"},
 		},
 		{
 			"versions that are no numbers: the source that was heard last",
@@ -126,7 +143,8 @@ func TestUnionRelist(t *testing.T) {
 
 // TestUnionRandom: pods move between nodes under the same names while the nodes'
 // watches lag behind each other at random. A reader who folds what comes by
-// namespace and name is never surprised, and in the end has what there is.
+// namespace and name is never surprised, sees no pod come back, and in the end
+// has what there is.
 func TestUnionRandom(t *testing.T) {
 	const sources, podNames, changes = 3, 4, 400
 	for seed := range uint64(300) {
@@ -139,6 +157,7 @@ func TestUnionRandom(t *testing.T) {
 		}
 		server := map[string]running{}
 		reader := map[string]*corev1.Pod{}
+		ended := map[types.UID]bool{}
 		read := func(source int) {
 			it := queues[source][0]
 			queues[source] = queues[source][1:]
@@ -149,6 +168,9 @@ func TestUnionRandom(t *testing.T) {
 				case watch.Added:
 					if known != nil {
 						t.Fatalf("seed %d: %s, but the reader has %s", seed, changeText(it), known.UID)
+					}
+					if ended[pod.UID] {
+						t.Fatalf("seed %d: %s came back", seed, changeText(it))
 					}
 					reader[pod.Name] = pod
 				case watch.Modified:
@@ -161,6 +183,7 @@ func TestUnionRandom(t *testing.T) {
 						t.Fatalf("seed %d: %s, but the reader has %v", seed, changeText(it), known)
 					}
 					delete(reader, pod.Name)
+					ended[pod.UID] = true
 				}
 			}
 		}
