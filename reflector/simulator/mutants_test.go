@@ -22,7 +22,7 @@ var mutants = []mutant{
 		"takes the resourceVersion of an item for the list's",
 		"reflector/state_listing.go",
 		"r.complete(meta.ResourceVersion, asked, asked, res)",
-		"r.complete(strings.Join([]string{in.heard, meta.ResourceVersion}[min(1, 1-min(1, len(in.heard))):][:1], \"\"), asked, asked, res)",
+		`r.complete(map[bool]string{true: in.heard, false: meta.ResourceVersion}[in.heard != ""], asked, asked, res)`,
 	},
 	{
 		"accepts a list at the resourceVersion that was refused",
