@@ -82,7 +82,9 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 //   - Any end of a watch (END, FIN, RST, 5xx, GOAWAY, idle) re-watches at the last RV. Test: D11-END.txt,
 //     D11-FIN.txt, D11-RST.txt, D11-500.txt, D1.txt, D11-watchlist.txt.
 //   - Only 410/Expired, RV regression, replay or too-large RV lead to a list. Test: TestSessionCycle,
-//     A4-http.txt, A11-restored-etcd.txt, F9-replay.txt, A3-in-stream.txt.
+//     A4-http.txt, A11-restored-etcd.txt, F9-replay.txt, A3-in-stream.txt. What else does, so that it is
+//     never stuck: minutes of silence although bookmarks were asked for, four watches in a row that are
+//     rejected or make no sense, and a server that names no RV to resume at.
 //   - An RV that was refused is never accepted again: the second list of a cycle goes without RV. Test:
 //     TestSessionCycle, A1.txt, A2.txt.
 //   - Everything stops within 100 ms of its context, from any point (dial, header wait, mid-body, backoff,

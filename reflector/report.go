@@ -21,9 +21,10 @@ type denial struct {
 const denialRepeat = time.Hour
 
 // An outage is what lies between two healthy watches. So many failures of it are
-// told aloud, and after them one in each toldEvery.
+// told aloud, each step of the backoff among them, and after them one in each
+// toldEvery. Of a server that is down they are about the first minute.
 const (
-	toldAloud = 3
+	toldAloud = 16
 	toldEvery = time.Minute
 )
 
@@ -53,7 +54,7 @@ func (f *failures) aloud(attempt int, now time.Time) (tries int, tell bool) {
 // next, reason, rv, attempt, delay, tries, err.
 //
 // A server that is away is asked every few seconds, for hours perhaps: the first
-// three failures of an outage are warnings, then one a minute at most with the
+// failures of an outage (toldAloud) are warnings, then one a minute at most with the
 // number of tries since the one before. The others are debug lines.
 func (r *Reflector[T]) report(ctx context.Context, from state, e exit, next state, delay time.Duration, attempt int) {
 	level := slog.LevelWarn

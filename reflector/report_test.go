@@ -24,9 +24,9 @@ func TestFailuresAloud(t *testing.T) {
 		at      time.Duration
 		tries   int // 0: not told
 	}{
-		{1, 0, 1}, {2, 0, 1}, {3, 0, 1}, {4, 0, 0}, {5, toldEvery - 1, 0}, {6, toldEvery, 3}, {7, toldEvery + 1, 0},
+		{1, 0, 1}, {2, 0, 1}, {16, 0, 1}, {17, 0, 0}, {18, toldEvery - 1, 0}, {19, toldEvery, 3}, {20, toldEvery + 1, 0},
 		{1, toldEvery + 2, 1}, {2, toldEvery + 2, 1}, // another outage
-		{4, time.Hour, 1}, {5, 2 * time.Hour, 1},
+		{17, time.Hour, 1}, {18, 2 * time.Hour, 1},
 	} {
 		if tries, tell := f.aloud(c.attempt, start.Add(c.at)); tries != c.tries || tell != (c.tries > 0) {
 			t.Errorf("%d: attempt %d: %d tries, told %v; want %d", i, c.attempt, tries, tell, c.tries)
@@ -41,7 +41,7 @@ func (away) List(context.Context, metav1.ListOptions, listwatch.Sink[any]) (meta
 	return metav1.ListMeta{}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 }
 
-// An outage of an hour is told three times, and then about once a minute.
+// Of an outage of an hour the first sixteen tries are told, and then about one a minute.
 func TestLongOutageIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -56,12 +56,12 @@ func TestLongOutageIsTold(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		lines = lines[:len(lines)-1] // "stopped"
-		if len(lines) < 3+50 || len(lines) > 3+60 {
+		if len(lines) < toldAloud+50 || len(lines) > toldAloud+60 {
 			t.Errorf("%d lines in an hour:\n%s", len(lines), log.String())
 		}
 		for i, line := range lines {
 			if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "connection refused") ||
-				strings.Contains(line, " tries=1") != (i >= 3) { // of 4 s each: 15 to 18
+				strings.Contains(line, " tries=1") != (i >= toldAloud) { // of 4 s each: 15 to 18
 				t.Errorf("line %d: %s", i, line)
 			}
 		}

@@ -48,6 +48,8 @@ type session struct {
 	tooLarge, stuck int
 	// silent is the silence so far, and patience how much is accepted now; see silence.
 	silent, patience int
+	// quiet is what silences too short to count have come to; see silence.
+	quiet time.Duration
 	// failed: a watch ended before its time, or none came about, since the last
 	// event or bookmark. The server may have been restarted meanwhile.
 	failed bool
@@ -115,14 +117,14 @@ func (s *session) lags() bool {
 func (s *session) synced(rv string) {
 	s.rv, s.heard, s.cycle, s.doubt = rv, "", true, false
 	s.tooLarge, s.stuck, s.silent, s.tries = 0, 0, 0, 0
-	s.failed = false
+	s.failed, s.quiet = false, 0
 }
 
 // progress notes that a watch brought an event or a bookmark.
 func (s *session) progress() {
 	s.cycle = false
 	s.tooLarge, s.stuck, s.silent = 0, 0, 0
-	s.failed, s.waited = false, time.Time{}
+	s.failed, s.waited, s.quiet = false, time.Time{}, 0
 	s.patience = silentLimit
 }
 
@@ -145,7 +147,8 @@ func (s *session) advance(rv string, bookmark bool) {
 
 // silence notes a watch that brought nothing although bookmarks were asked for,
 // and reports whether it is time to list. due says that a bookmark was due in
-// that time; without, it weighs half.
+// the time that it lived; without, it is the time that counts, so that a short
+// idle limit of the caller's does not make lists of watches that can be resumed.
 //
 // An API server before which the resourceVersion lies (etcd was restored)
 // answers such a watch with 200 and stays silent until its own history has
@@ -156,13 +159,17 @@ func (s *session) advance(rv string, bookmark bool) {
 //
 // A server that simply sends no bookmarks looks the same, so each look that
 // found nothing doubles the silence that is accepted, until something comes.
-func (s *session) silence(due, suspicious bool) bool {
+func (s *session) silence(due, suspicious bool, lived time.Duration) bool {
 	switch {
 	case suspicious:
 		s.silent += silentLimit
 	case due:
 		s.silent += 2
 	default:
+		if s.quiet += lived; s.quiet < bookmarkDue/2 {
+			return false
+		}
+		s.quiet = 0
 		s.silent++
 	}
 	limit := max(s.patience, silentLimit)

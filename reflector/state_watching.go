@@ -173,7 +173,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		// A server sends a bookmark a minute, and one shortly before the timeout.
 		due := lived >= a.timeout*4/5 || lived >= bookmarkDue
 		suspicious := failed && time.Since(a.asked) >= bookmarkDue
-		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due, suspicious) {
+		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due, suspicious, lived) {
 			s.doubt = true
 			p := calm
 			if suspicious {

@@ -72,6 +72,7 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 	now := time.Now()
 	res := in.commit(rv)
 	a.start = rv
+	a.opened = now // as a watch: the time it took to the mark is no sign of health
 	a.note(now)
 	r.complete(rv, a.asked, now, res)
 	return exit{next: watching[T]{open: a}}

@@ -57,6 +57,7 @@ func (r *replacement[T]) unchanged(m decode.Meta) bool {
 		return false
 	}
 	e.seen = r.s.epoch
+	r.forget(e.key) // the newer of two words of this list counts
 	r.result.unchanged++
 	return true
 }
@@ -119,6 +120,8 @@ func (r *replacement[T]) retain(m decode.Meta) {
 	}
 	if olderRV(m.ResourceVersion, old.rv) {
 		r.hold(old, heldItem[T]{entry: &entry[T]{obj: old.obj, rv: old.rv}, gone: true, unknown: true})
+	} else {
+		r.forget(old.key)
 	}
 	old.seen = r.s.epoch
 }

@@ -250,6 +250,14 @@ func (x *exchange) whole(code int, contentType string, body []byte) error {
 		if err != nil {
 			return err
 		}
+		if x.member != nil { // all of the body is there
+			if err := x.member.Close(); err != nil {
+				return err
+			}
+			x.member = nil
+			squeezed = append(squeezed, x.zipped.Bytes()...)
+			x.zipped.Reset()
+		}
 		x.framing, x.length = byLength, int64(len(squeezed))
 		// One write: what is cut off in the middle of it is cut there.
 		if err := x.open(); err != nil {
@@ -469,8 +477,10 @@ func (x *exchange) end() error {
 	if x.member != nil {
 		err := x.member.Close()
 		x.member = nil
-		if x.framing == chunked {
-			err = errors.Join(err, x.chunk(bytes.Clone(x.zipped.Bytes())))
+		if tail := bytes.Clone(x.zipped.Bytes()); x.framing == chunked {
+			err = errors.Join(err, x.chunk(tail))
+		} else {
+			err = errors.Join(err, x.wire(tail))
 		}
 		if err != nil {
 			return err

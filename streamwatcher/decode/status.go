@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -18,6 +19,11 @@ func Status(enc Encoding, body []byte) (*metav1.Status, error) {
 			return nil, fmt.Errorf("decode: Status from %v: %w", enc, err)
 		}
 		enc, body = e.Encoding, e.Raw
+	}
+	if enc == JSON && !json.Valid(body) {
+		// The decoder does not look into fields that it passes over. Here a body
+		// that only looks like a Status is to be told from one.
+		return nil, errors.New("decode: Status from json: not JSON")
 	}
 	s, err := statusDecoder.Decode(enc, body)
 	if err != nil {
