@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 )
@@ -313,11 +312,3 @@ func (s *Server) Compact(rv uint64) { s.writer.compact(rv) }
 
 // SetWindow changes Config.Window from now on; 0 keeps no history at all.
 func (s *Server) SetWindow(n int) { s.writer.setWindow(max(n, 0)) }
-
-// collectionOf returns the collection of a resource, or an error that names it.
-func (s *Server) collectionOf(gvr schema.GroupVersionResource) (*collection, error) {
-	if c := s.writer.collection(gvr); c != nil {
-		return c, nil
-	}
-	return nil, fmt.Errorf("listwatchtest: %s is not served: add it to Config.Resources", gvr)
-}
