@@ -76,8 +76,11 @@ type Config struct {
 	LabelSelector labels.Selector
 	FieldSelector fields.Selector
 	Encoding      EncodingPolicy
-	Compression   Compression
-	Protocol      Protocol
+	// Decode says what is decoded of an object: Drop leaves fields out, NumbersOf lets a
+	// struct with only the wanted fields be read from protobuf.
+	Decode      decode.Config
+	Compression Compression
+	Protocol    Protocol
 	// DialTimeout bounds name resolution and connection, TLSHandshakeTimeout
 	// the handshake, HeaderTimeout the time from sending the request to the end of
 	// the response header. Together they bound what comes before the

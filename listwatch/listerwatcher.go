@@ -37,7 +37,7 @@ type ListerWatcher[T any] struct {
 // of Config that is wrong.
 func New[T any](c Config) (*ListerWatcher[T], error) {
 	c = c.withDefaults()
-	decoder, err := decode.New[T]()
+	decoder, err := decode.NewWith[T](c.Decode)
 	if err != nil {
 		return nil, err
 	}

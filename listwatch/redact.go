@@ -83,3 +83,20 @@ func (d redactingDecoder[T]) Decode(enc decode.Encoding, raw []byte) (T, error) 
 	t, err := d.Decoder.Decode(enc, raw)
 	return t, d.attempt.redactError(err)
 }
+
+// DecodeShared implements decode.Sharer where the decoder is one.
+func (d redactingDecoder[T]) DecodeShared(enc decode.Encoding, raw []byte, old T, was decode.Parts) (T, decode.Parts, error) {
+	sharer, ok := d.Decoder.(decode.Sharer[T])
+	if !ok {
+		t, err := d.Decode(enc, raw)
+		return t, decode.Parts{}, err
+	}
+	t, parts, err := sharer.DecodeShared(enc, raw, old, was)
+	return t, parts, d.attempt.redactError(err)
+}
+
+// Pack implements decode.Packer. What is kept knows nothing of the answer.
+func (d redactingDecoder[T]) Pack(enc decode.Encoding, raw []byte) (decode.Packed[T], error) {
+	packed, err := d.Decoder.(decode.Packer[T]).Pack(enc, raw)
+	return packed, d.attempt.redactError(err)
+}

@@ -214,3 +214,14 @@ func KindOf[T any]() string {
 }
 
 var _ Decoder[*metav1.PartialObjectMetadata] = (*decoder[*metav1.PartialObjectMetadata])(nil)
+
+// DecodeShared implements Sharer.
+func (d *decoder[T]) DecodeShared(enc Encoding, raw []byte, old T, was Parts) (T, Parts, error) {
+	t, err := d.Decode(enc, raw)
+	return t, Parts{}, err
+}
+
+// Pack implements Packer.
+func (d *decoder[T]) Pack(enc Encoding, raw []byte) (Packed[T], error) {
+	return Packed[T]{dec: d, enc: enc, raw: string(raw)}, nil
+}
