@@ -26,64 +26,60 @@ import (
 const maxBody = 3 << 20
 
 func (s *Server) serveCreate(w http.ResponseWriter, r *http.Request, c *collection, info requestInfo) error {
-	out, err := negotiate(r, c)
-	if err != nil {
-		return err
-	}
-	obj, err := s.readObject(w, r, c, info)
-	if err != nil {
-		return err
-	}
-	sub := whole
-	if c.hasStatus() {
-		sub = mainOnly
-	}
-	obj.SetUID("")
-	obj.SetCreationTimestamp(metav1.Time{})
-	stored, err := s.writer.create(c, obj, sub, dryRun(r))
-	if err != nil {
-		return err
-	}
-	return s.writeOne(w, r, c, out, http.StatusCreated, stored)
+	return s.answerWrite(w, r, c, http.StatusCreated, func() (Object, error) {
+		obj, err := s.readObject(w, r, c, info)
+		if err != nil {
+			return nil, err
+		}
+		sub := whole
+		if c.hasStatus() {
+			sub = mainOnly
+		}
+		obj.SetUID("")
+		obj.SetCreationTimestamp(metav1.Time{})
+		return s.writer.create(c, obj, sub, dryRun(r))
+	})
 }
 
 func (s *Server) serveUpdate(w http.ResponseWriter, r *http.Request, c *collection, info requestInfo) error {
-	out, err := negotiate(r, c)
-	if err != nil {
-		return err
-	}
-	obj, err := s.readObject(w, r, c, info)
-	if err != nil {
-		return err
-	}
-	if obj.GetName() != info.name {
-		return errors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), info.name))
-	}
-	stored, err := s.writer.update(c, info.namespace, info.name, writes(c, info), dryRun(r), func(Object) (Object, error) { return obj, nil })
-	if err != nil {
-		return err
-	}
-	return s.writeOne(w, r, c, out, http.StatusOK, stored)
+	return s.answerWrite(w, r, c, http.StatusOK, func() (Object, error) {
+		obj, err := s.readObject(w, r, c, info)
+		if err != nil {
+			return nil, err
+		}
+		if obj.GetName() != info.name {
+			return nil, errors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), info.name))
+		}
+		return s.writer.update(c, info.namespace, info.name, writes(c, info), dryRun(r), func(Object) (Object, error) { return obj, nil })
+	})
 }
 
 func (s *Server) servePatch(w http.ResponseWriter, r *http.Request, c *collection, info requestInfo) error {
+	return s.answerWrite(w, r, c, http.StatusOK, func() (Object, error) {
+		patch, err := readBody(w, r)
+		if err != nil {
+			return nil, err
+		}
+		// What does not parse is as unsupported as what is not known.
+		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		return s.writer.update(c, info.namespace, info.name, writes(c, info), dryRun(r), func(old Object) (Object, error) {
+			return applyPatch(c, old, types.PatchType(media), patch)
+		})
+	})
+}
+
+// answerWrite answers with the object that write stored. Whether the answer can be
+// given in a form that the client reads is found out before.
+func (s *Server) answerWrite(w http.ResponseWriter, r *http.Request, c *collection, code int, write func() (Object, error)) error {
 	out, err := negotiate(r, c)
 	if err != nil {
 		return err
 	}
-	patch, err := readBody(w, r)
+	stored, err := write()
 	if err != nil {
 		return err
 	}
-	// What does not parse is as unsupported as what is not known.
-	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	stored, err := s.writer.update(c, info.namespace, info.name, writes(c, info), dryRun(r), func(old Object) (Object, error) {
-		return applyPatch(c, old, types.PatchType(media), patch)
-	})
-	if err != nil {
-		return err
-	}
-	return s.writeOne(w, r, c, out, http.StatusOK, stored)
+	return s.writeOne(w, r, c, out, code, stored)
 }
 
 // writes says which part a request to an object or its status writes.
