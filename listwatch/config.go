@@ -77,7 +77,8 @@ type Config struct {
 	FieldSelector fields.Selector
 	Encoding      EncodingPolicy
 	// Decode says what is decoded of an object: Drop leaves fields out, NumbersOf lets a
-	// struct with only the wanted fields be read from protobuf.
+	// struct with only the wanted fields be read from protobuf, Share and Intern bound what is
+	// remembered of objects so that those of a reflector's store share it (see reflector.Objects).
 	Decode      decode.Config
 	Compression Compression
 	Protocol    Protocol

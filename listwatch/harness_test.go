@@ -45,8 +45,9 @@ func (r *recorder[T]) Meta(m metav1.ListMeta) error {
 }
 
 func (r *recorder[T]) Item(o *decode.Object[T]) error {
-	r.calls = append(r.calls, o.Meta.Name)
-	r.heads = append(r.heads, o.Meta)
+	meta := o.Meta.Clone()
+	r.calls = append(r.calls, meta.Name)
+	r.heads = append(r.heads, meta)
 	obj, err := o.Decode()
 	r.items = append(r.items, obj)
 	r.errs = append(r.errs, err)

@@ -154,9 +154,15 @@ type listReader[T any] struct {
 
 func (lw *ListerWatcher[T]) newListReader(a *attempt, sink Sink[T], body io.Reader) *listReader[T] {
 	l := &listReader[T]{lw: lw, attempt: a, sink: sink, decoder: redactingDecoder[T]{lw.decoder, a}, r: frame.NewReader(body)}
-	l.headJSON = func(b []byte) { l.head, _ = l.peek.Peek(decode.JSON, b) }
-	l.headPB = func(b []byte) { l.head, _ = l.peek.Peek(decode.Protobuf, b) }
+	l.headJSON = func(b []byte) { l.peekHead(decode.JSON, b) }
+	l.headPB = func(b []byte) { l.peekHead(decode.Protobuf, b) }
 	return l
+}
+
+// peekHead gets what metadata the beginning of an item over the limit has.
+func (l *listReader[T]) peekHead(enc decode.Encoding, b []byte) {
+	m, _ := l.peek.Identify(enc, b)
+	l.head = m.Clone() // the beginning is given up
 }
 
 // handMeta hands the list's metadata on, once.
@@ -197,7 +203,7 @@ func (l *listReader[T]) item(enc decode.Encoding, raw []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	meta, err := l.peek.Peek(enc, raw)
+	meta, err := l.peek.Identify(enc, raw)
 	if err != nil {
 		return l.hand(decode.Undecodable[T](meta, err))
 	}

@@ -105,7 +105,17 @@ func (l *listReader[T]) jsonItems() error {
 	}
 }
 
+// jsonItem reads one item. One that is whole in the window is looked at once, to find its metadata
+// and its end; of any other the end is found first, as its bytes come.
 func (l *listReader[T]) jsonItem() error {
+	if c, err := l.r.SkipSpace(); err == nil && c == '{' {
+		window := l.r.Window()
+		meta, end, err := l.peek.PeekJSON(window)
+		if err == nil && end <= l.lw.config.MaxItemBytes {
+			l.r.Discard(end)
+			return l.hand(decode.NewObject(meta, decode.JSON, window[:end:end], l.decoder))
+		}
+	}
 	l.head = decode.Meta{}
 	raw, err := l.r.Value(l.lw.config.MaxItemBytes, l.headJSON)
 	return l.item(decode.JSON, raw, err)
@@ -114,7 +124,8 @@ func (l *listReader[T]) jsonItem() error {
 // null consumes the word null.
 func (l *listReader[T]) null(what string) error {
 	raw, err := l.r.Value(len("null"), nil)
-	if err != nil {
+	var longer *frame.TooLargeError
+	if err != nil && !errors.As(err, &longer) {
 		return err
 	}
 	if string(raw) != "null" {

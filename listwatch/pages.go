@@ -9,8 +9,8 @@ import (
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
 
-// errSamePage ends a list whose server hands out the same token for ever.
-var errSamePage = errors.New("the server answered with the continue token that it was asked with")
+// errSamePage ends a list whose server hands out the same tokens for ever.
+var errSamePage = errors.New("the server answered with a continue token that it was asked with before")
 
 // Pages lists with opts.Limit items a request and follows the continue tokens;
 // without a limit it is one List. sink.Meta is called for each page. The
@@ -23,9 +23,15 @@ var errSamePage = errors.New("the server answered with the continue token that i
 // a fault of any page. Items handed on before are good, but the list is not complete.
 func Pages[T any](ctx context.Context, l Lister[T], opts metav1.ListOptions, sink Sink[T]) (metav1.ListMeta, error) {
 	meta, err := l.List(ctx, opts, sink)
+	// A circle of tokens comes back to each of its own. The one that is compared
+	// with is taken at pages 1, 2, 4, 8 and so on, and so is one of the circle in the end.
+	kept, pages := opts.Continue, 0
 	for err == nil && meta.Continue != "" {
-		if meta.Continue == opts.Continue {
+		if meta.Continue == kept {
 			return metav1.ListMeta{}, &Error{Reason: reason.Decode, Verb: verbList, Continue: true, Err: errSamePage}
+		}
+		if pages++; pages&(pages-1) == 0 {
+			kept = meta.Continue
 		}
 		opts.Continue = meta.Continue
 		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""

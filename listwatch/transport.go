@@ -25,7 +25,8 @@ const (
 	// bytes, and at most 4 KiB of warnings.
 	MaxHeaderBytes = 64 << 10
 
-	readBufferBytes = 32 << 10
+	// readBufferBytes is what each connection holds while it waits; see readAhead for busy ones.
+	readBufferBytes = 4 << 10
 	idleConnTimeout = 30 * time.Second
 	maxCAFileBytes  = 4 << 20
 )
@@ -237,7 +238,10 @@ func readBounded(file string, limit int64) ([]byte, error) {
 // net/http lets a dial go on when its request was cancelled, for the sake of a
 // later request. Here an attempt that ended takes its half-made connection
 // with it, so that nothing of it stays behind.
+//
+// Connections are read ahead.
 func attemptDialer(dial func(context.Context, string, string) (net.Conn, error), limit time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	buffers := newAheadBuffers()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		timeout := &TimeoutError{Waiting: "a connection", Limit: limit}
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, timeout)
@@ -257,6 +261,6 @@ func attemptDialer(dial func(context.Context, string, string) (net.Conn, error),
 		if a != nil {
 			a.own(conn)
 		}
-		return conn, nil
+		return &readAhead{Conn: conn, buffers: buffers}, nil
 	}
 }

@@ -16,8 +16,14 @@
 //
 //   - An event is returned as soon as its last byte can be known, not one event later: also when
 //     each event is a gzip member of its own without a flush, and when that
-//     member's trailer comes late.
-//   - However the body is cut into reads, the events are the same.
+//     member's trailer comes late. Of a server that ended its events with line breaks, one
+//     event without, with a part of another behind it, is returned when more comes.
+//   - An event of which nobody asks for the object is checked as far as framing goes, like any
+//     other. That can be after it was returned: docs/design.md says why.
+//   - Framing and the peek make no allocations, beside the window that all events share.
+//   - However the body is cut into reads, the events are the same, and the end. Only an event
+//     in which the stream ends, because its line is not one event, may come out before the error, and one
+//     that goes on behind its line twice: Decode of these says decode.ErrLine.
 //   - "A frame or item over the limit costs that item, not the stream. A length
 //     prefix is checked before anything is allocated." Its event comes out with the type
 //     and what metadata its head had; Decode says *frame.TooLargeError. Between two events at most

@@ -17,6 +17,7 @@ type frameEvent struct {
 	meta   decode.Meta
 	enc    decode.Encoding
 	raw    []byte         // the object; a part of the reader's window
+	line   int            // not 0: raw is presumed, of a line of that length that is not consumed yet
 	fault  error          // why there is no object that could be decoded
 	status *metav1.Status // of an ERROR, always
 }
@@ -33,6 +34,7 @@ type framer struct {
 	giveUp int64 // a longer one yet is no event but garbage without end
 	redact func(string) string
 	peeker decode.Peeker
+	lines  bool // the last event of which the end was looked for, was followed by a line break
 
 	// For a frame that turns out to be over max: where its object begins,
 	// counted from the frame's first byte (-1: not seen), and what its head says.

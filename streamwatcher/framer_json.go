@@ -12,7 +12,8 @@ import (
 // maxTypeBytes bounds the word in "type".
 const maxTypeBytes = 256
 
-// json reads one {"type":…,"object":…}. The members are walked as they come
+// json reads one {"type":…,"object":…}. API servers write each on a line of its own, the type
+// first; those are taken by the line. In all others the members are walked as they come
 // from the stream, in any order, with others between them; line breaks mean nothing.
 func (f *framer) json(ev *frameEvent) error {
 	if c, err := f.r.SkipSpace(); err != nil {
@@ -20,6 +21,17 @@ func (f *framer) json(ev *frameEvent) error {
 	} else if c != '{' {
 		return f.notAnEvent("not a JSON watch event")
 	}
+	if f.jsonLine(ev) {
+		return nil
+	}
+	err := f.jsonMembers(ev)
+	w := f.r.Window()
+	f.lines = err == nil && len(w) > 0 && w[0] == '\n'
+	return err
+}
+
+// jsonMembers reads one event by its brackets. It stands at the first of them.
+func (f *framer) jsonMembers(ev *frameEvent) error {
 	ev.enc = decode.JSON
 	f.frameAt, f.objectAt, f.headMeta = f.r.Offset(), -1, decode.Meta{}
 	objectEnd := 0
@@ -42,12 +54,18 @@ func (f *framer) json(ev *frameEvent) error {
 		}
 		switch string(key) {
 		case "type":
+			if ev.typ != "" {
+				return f.twice()
+			}
 			word, err := f.r.String(maxTypeBytes)
 			if err != nil {
 				return err
 			}
 			ev.typ = eventType(word)
 		case "object":
+			if f.objectAt >= 0 {
+				return f.twice()
+			}
 			if _, err := f.r.SkipSpace(); err == nil {
 				f.objectAt = int(f.r.Offset() - f.frameAt)
 			}
@@ -79,15 +97,24 @@ func (f *framer) json(ev *frameEvent) error {
 	case ev.typ == watch.Error:
 		f.setStatus(ev, decode.JSON, ev.raw)
 		ev.meta = decode.Meta{}
-	case ev.fault == nil:
+	case ev.fault == nil && ev.typ == watch.Bookmark:
 		ev.meta, ev.fault = f.peeker.Peek(decode.JSON, ev.raw)
+	case ev.fault == nil:
+		ev.meta, ev.fault = f.peeker.Identify(decode.JSON, ev.raw)
 	}
 	return nil
+}
+
+// twice is the error of an event that has its type or its object twice. Which of them counts would hang
+// on how much of the event was looked at when it was handed on.
+func (f *framer) twice() error {
+	return &frame.SyntaxError{Offset: f.frameAt, Msg: "JSON watch event with two types or two objects"}
 }
 
 // peekHeadJSON gets what metadata the head of a frame over the limit has.
 func (f *framer) peekHeadJSON(head []byte) {
 	if f.objectAt >= 0 && f.objectAt < len(head) {
-		f.headMeta, _ = f.peeker.Peek(decode.JSON, head[f.objectAt:])
+		m, _ := f.peeker.Identify(decode.JSON, head[f.objectAt:])
+		f.headMeta = m.Clone() // the head is given up
 	}
 }

@@ -83,7 +83,6 @@ func TestEnvelope(t *testing.T) {
 		`{"object":` + object + `,"type":"ADDED"}`,
 		`{"x":[{"type":"no","object":{}}],"type":"ADDED","y":"}","object":` + object + `,"z":null}`,
 		`{"\u0074ype":"\u0041DDED","o\u0062ject":` + object + `}`,
-		`{"type":"no","object":{"kind":"no"},"type":"ADDED","object":` + object + `}`,
 		"{\n  \"type\" : \"ADDED\" ,\n  \"object\" :\n " + object + "\n}",
 	} {
 		have := cleanly(t, jsonConfig(text))
@@ -208,6 +207,8 @@ func TestBodiesThatAreNoWatch(t *testing.T) {
 		{"binary", "\x00\x01\xff\xfe", 0, `"\x00\x01\xff\xfe"`},
 		{"a Status", `{"kind":"Status","code":500}`, 0, "has no type"},
 		{"empty type", `{"type":"","object":{}}`, 0, "has no type"},
+		{"two types", ` {"type":"ADDED","object":{},"type":"ADDED"}`, 1, "two types"},
+		{"two objects", `{"object":{},"object":{},"type":"ADDED"}`, 0, "two objects"},
 		{"type is a number", `{"type":7}`, 8, "string should stand here"},
 		{"brackets", `{"type":"ADDED","object":{"a":[}}`, 31, "closes nothing"},
 		{"byte order mark", "\ufeff" + podJSON("p", 0), 0, "not a JSON watch event"},

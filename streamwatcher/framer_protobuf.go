@@ -102,6 +102,7 @@ func (f *framer) watchEvent(message []byte, ev *frameEvent) {
 // peekHeadProtobuf gets what the head of a frame over the limit says.
 func (f *framer) peekHeadProtobuf(head []byte) {
 	f.watchEvent(head, &f.head)
+	f.head.meta = f.head.meta.Clone() // the head is given up
 	f.head.raw, f.head.status = nil, nil
 }
 

@@ -122,7 +122,7 @@ func make1chan[T any](w *StreamWatcher[T]) <-chan string {
 			if err != nil {
 				return
 			}
-			names <- ev.Object.Meta.Name
+			names <- strings.Clone(ev.Object.Meta.Name)
 		}
 	}()
 	return names

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -100,7 +101,7 @@ func (g got) String() string {
 }
 
 func see(ev *Event[*corev1.Pod]) got {
-	g := got{Type: ev.Type, Meta: ev.Object.Meta, Status: ev.Status}
+	g := got{Type: ev.Type, Meta: ev.Object.Meta.Clone(), Status: ev.Status}
 	pod, err := ev.Object.Decode()
 	if err != nil {
 		g.Err = err.Error()
@@ -109,9 +110,12 @@ func see(ev *Event[*corev1.Pod]) got {
 	return g
 }
 
+// newPodDecoder compiles a decoder once for all tests.
+var newPodDecoder = sync.OnceValues(decode.New[*corev1.Pod])
+
 func podDecoder(t testing.TB) decode.Decoder[*corev1.Pod] {
 	t.Helper()
-	d, err := decode.New[*corev1.Pod]()
+	d, err := newPodDecoder()
 	if err != nil {
 		t.Fatal(err)
 	}

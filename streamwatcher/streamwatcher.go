@@ -163,10 +163,14 @@ func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding
 // next call. io.EOF is a clean end between two events; any other error is an
 // *Error. After an error every call returns the same error.
 func (w *StreamWatcher[T]) Next() (*Event[T], error) {
+	again := w.settle()
 	// Nothing must hold the last event's bytes while the next one is waited for.
-	w.frame, w.event = frameEvent{}, Event[T]{}
-	if err := w.next(&w.frame); err != nil {
-		return nil, err
+	w.event = Event[T]{}
+	if !again {
+		w.frame = frameEvent{}
+		if err := w.next(&w.frame); err != nil {
+			return nil, err
+		}
 	}
 	f := &w.frame
 	w.event = Event[T]{Type: f.typ, Status: f.status}
@@ -177,10 +181,25 @@ func (w *StreamWatcher[T]) Next() (*Event[T], error) {
 		w.event.Object = decode.Undecodable[T](f.meta, f.fault)
 	case f.typ == watch.Bookmark:
 		w.event.Object = decode.Undecodable[T](f.meta, errBookmarkObject)
+	case f.line != 0:
+		w.event.Object = decode.NewLine(f.meta, f.raw, w.dec)
 	default:
 		w.event.Object = decode.NewObject(f.meta, f.enc, f.raw, w.dec)
 	}
 	return &w.event, nil
+}
+
+// settle gets behind the last event, if its end was presumed. It is proven where the object
+// was decoded, and looked for here where it was not. again says that frame has that event once more.
+func (w *StreamWatcher[T]) settle() (again bool) {
+	if w.frame.line == 0 || w.err != nil || w.cause.Load() != nil {
+		return false // an error is what next returns
+	}
+	end, err := w.event.Object.End()
+	if again, err = w.framer.settle(&w.frame, end, err); err != nil {
+		_ = w.fail(err) // which next returns, too
+	}
+	return again
 }
 
 var (
@@ -218,6 +237,11 @@ func (s *stream) next(ev *frameEvent) error {
 			return nil
 		}
 	}
+	return s.fail(err)
+}
+
+// fail ends the stream, which err was met in.
+func (s *stream) fail(err error) error {
 	s.err = s.endedBy(err)
 	s.close()
 	return s.err

@@ -109,6 +109,9 @@ func (a *adapter[T]) convert(ev *Event[T]) (out watch.Event, ok bool) {
 			return errorEvent(fmt.Errorf("%s event of %s: a %s instead of a %s", ev.Type, m.Key(), m.Kind, want)), true
 		}
 		obj, err := ev.Object.Decode()
+		if errors.Is(err, decode.ErrLine) {
+			return watch.Event{}, false // it comes again, or the stream ends and says why
+		}
 		if err == nil && m.Name == "" {
 			err = errors.New("an object without a name")
 		}

@@ -37,7 +37,8 @@ func (e *Error) Error() string { return "gzip: " + e.Msg }
 
 // NewReader returns a Reader of src. It reads nothing yet.
 func NewReader(src io.Reader) *Reader {
-	return &Reader{src: bufio.NewReaderSize(src, 16<<10)}
+	// Small, as a watch that waits holds it; connections are read ahead.
+	return &Reader{src: bufio.NewReaderSize(src, 4<<10)}
 }
 
 // Read implements io.Reader. io.EOF comes only between two members or where there is

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"net/http/httputil"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -110,9 +113,26 @@ func FuzzReader(f *testing.F) {
 	f.Add(member(f, strings.Repeat("nodewatch ", 30)))
 	f.Add(append(member(f, "a"), member(f, "")...))
 	f.Add(fullMember("x", nil))
+	// A watch of a kube-apiserver, a member for each event.
+	chunked, err := os.ReadFile("../../streamwatcher/testdata/wire/watchlist-json-gzip.body")
+	if err != nil {
+		f.Fatal(err)
+	}
+	recorded, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(chunked)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(recorded)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1 << 20
-		got, err := io.ReadAll(io.LimitReader(NewReader(bytes.NewReader(b)), most))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var got bytes.Buffer
+		_, err := io.Copy(&got, io.LimitReader(NewReader(bytes.NewReader(b)), most))
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20+8*uint64(got.Len()) {
+			t.Fatalf("%d bytes allocated for %d that came out", used, got.Len())
+		}
 		z, wantErr := gzip.NewReader(bytes.NewReader(b))
 		if wantErr == io.EOF && len(b) == 0 {
 			return // no member at all is the end of a watch here
@@ -124,8 +144,8 @@ func FuzzReader(f *testing.F) {
 		if wantErr == nil && err != nil && len(b) > 3 && hasReservedFlag(b) {
 			return // RFC 1952 wants an error, compress/gzip gives none
 		}
-		if (err == nil) != (wantErr == nil) || wantErr == nil && !bytes.Equal(got, want) {
-			t.Fatalf("%d bytes, %v; compress/gzip: %d bytes, %v", len(got), err, len(want), wantErr)
+		if (err == nil) != (wantErr == nil) || wantErr == nil && !bytes.Equal(got.Bytes(), want) {
+			t.Fatalf("%d bytes, %v; compress/gzip: %d bytes, %v", got.Len(), err, len(want), wantErr)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nodewatch-go/nodewatch/bench/specimen"
 )
@@ -93,11 +92,13 @@ func TestConfigRefuses(t *testing.T) {
 			t.Errorf("%q: %v, want %s", path, err, want)
 		}
 	}
-	if _, err := NewWith[*unstructured.Unstructured](Config{Drop: []string{"metadata.managedFields"}}); err == nil {
-		t.Error("a path in unstructured content")
-	}
 	if _, err := NewWith[*explosive](Config{Drop: []string{"kind"}}); err == nil || !strings.Contains(err.Error(), "kind") {
 		t.Errorf("a path in a type that reads itself: %v", err)
+	}
+	for want, cfg := range map[string]Config{"Intern is -1": {Intern: -1}, "Share is -2": {Share: -2}, "should be 0 to 4194304": {Intern: 1<<22 + 1}, "should be -1 to 4194304": {Share: 1<<22 + 1}} {
+		if _, err := NewWith[*corev1.Pod](cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", cfg, err, want)
+		}
 	}
 	if _, err := NewWith[*corev1.Pod](Config{NumbersOf: corev1.Pod{}}); err == nil || !strings.Contains(err.Error(), "pointer to a struct") {
 		t.Errorf("NumbersOf a struct: %v", err)
@@ -185,32 +186,6 @@ func TestSlimStructsInBothEncodings(t *testing.T) {
 	}
 }
 
-// Objects that share parts are equal to those that do not, and take a fraction.
-func TestShare(t *testing.T) {
-	drop := []string{"metadata.managedFields"}
-	d := mustNewWith[*corev1.Pod](t, Config{Share: 4096, Drop: drop})
-	plain := mustNewWith[*corev1.Pod](t, Config{Drop: drop})
-	pods := specimen.Pods(20)
-	for range 3 {
-		for _, pod := range pods {
-			for enc, raw := range both(t, pod) {
-				want, err := plain.Decode(enc, raw)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err := d.Decode(enc, raw); err != nil || !reflect.DeepEqual(got, want) {
-					t.Fatalf("%v: %v\n%s", enc, err, cmp.Diff(want, got))
-				}
-			}
-		}
-	}
-	for enc, raw := range both(t, pods[7]) {
-		if n := allocations(func() { _, _ = d.Decode(enc, raw) }); n > 12 {
-			t.Errorf("%v: %.0f allocations for a pod that was seen", enc, n)
-		}
-	}
-}
-
 // allocations is how many f makes at its best: under the race detector a sync.Pool
 // now and then forgets what it was given.
 func allocations(f func()) float64 {
@@ -234,11 +209,11 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// DeepCopy also copies the managed fields, but it has no text to copy.
-		if n := allocations(decode); n > copying+4 || n > 100 {
+		// Of DeepCopy, which also copies the managed fields but has no text to copy, about half.
+		if n := allocations(decode); n > copying*2/3 || n > 60 {
 			t.Errorf("%v: %.0f allocations a pod, DeepCopy makes %.0f", enc, n, copying)
 		}
-		if n := allocations(func() { _, _ = slim.Decode(enc, raw) }); n > 24 {
+		if n := allocations(func() { _, _ = slim.Decode(enc, raw) }); n > 18 {
 			t.Errorf("%v: %.0f allocations a slim pod", enc, n)
 		}
 	}
@@ -262,9 +237,19 @@ func TestIntern(t *testing.T) {
 			last[0], last[1] = last[1], got
 		}
 	}
-	a, b := last[0].Spec.Containers[0].Image, last[1].Spec.Containers[0].Image
-	if a != b || unsafe.StringData(a) != unsafe.StringData(b) {
-		t.Errorf("%q and %q are two strings", a, b)
+	// Two strings may take turns in one place, so not all are one; nearly all are.
+	first := map[string]*byte{}
+	eachString(reflect.ValueOf(last[0]), func(s string) { first[s] = unsafe.StringData(s) })
+	same, other := 0, 0
+	eachString(reflect.ValueOf(last[1]), func(s string) {
+		if at, ok := first[s]; ok && at == unsafe.StringData(s) {
+			same++
+		} else if ok {
+			other++
+		}
+	})
+	if same < 50 || other > same/5 {
+		t.Errorf("%d strings are one with those of another pod, %d are not", same, other)
 	}
 	// The last of two counts, also where the first is new and the second known.
 	for _, text := range []string{`{"spec":{"nodeName":"new-1","nodeName":"KNOWN"}}`, `{"spec":{"nodeName":"KNOWN"}}`} {
@@ -273,7 +258,30 @@ func TestIntern(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, p, err)
 		}
 	}
-	if _, err := NewWith[*corev1.Pod](Config{Intern: -1}); err == nil || !strings.Contains(err.Error(), "Intern is -1") {
-		t.Errorf("%v", err)
+}
+
+// eachString calls f with the strings in v that are not empty, map keys aside.
+func eachString(v reflect.Value, f func(string)) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Len() > 0 {
+			f(v.String())
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			eachString(v.Elem(), f)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachString(v.Index(i), f)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			eachString(v.MapIndex(key), f)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachString(v.Field(i), f)
+		}
 	}
 }

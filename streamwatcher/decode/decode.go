@@ -19,7 +19,8 @@ import (
 type Decoder[T any] interface {
 	// Decode returns a new T. raw is one object: for JSON the object's text,
 	// for Protobuf the object's message without the "k8s\x00" envelope.
-	// On error the result is the zero T.
+	// On error the result is the zero T. JSON that is not one whole object, blanks aside, is an
+	// error: that is how the end of one is found in a stream (see NewLine).
 	Decode(enc Encoding, raw []byte) (T, error)
 	// Encodings returns what Decode can read, the preferred one first.
 	Encodings() []Encoding
@@ -43,6 +44,9 @@ type Decoder[T any] interface {
 // The strings of an object stand in one buffer of their size: to keep one of
 // them is to keep the others' bytes too, but nothing of the bytes that were decoded.
 //
+// Decoders are a [Sharer] and a [Packer], too: for stores that many read, and for those that hold much
+// and read little.
+//
 // Types with an Unmarshal or UnmarshalJSON method of their own are read by it. A panic
 // of such a method is returned as an error.
 func New[T any]() (Decoder[T], error) { return NewWith[T](Config{}) }
@@ -53,7 +57,7 @@ type Config struct {
 	// skipped. A path has the names of JSON, without the indexes of arrays: "metadata.managedFields",
 	// "spec.containers.env". In brackets, and at the end, can stand the key of a map:
 	// "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]".
-	// A path that is not in T is an error. Content that is unstructured has no paths.
+	// Arrays are gone through. A path that is not in T is an error; unstructured content can have any path.
 	Drop []string
 
 	// NumbersOf gives a struct that has JSON tags only its protobuf form: a pointer to
@@ -64,22 +68,43 @@ type Config struct {
 
 	// Intern is how many strings are remembered, so that objects share them: label
 	// keys, image names, node names. A string is remembered when it comes again, if it has at most
-	// 96 bytes; it then stands alone and not in its object's buffer. Each place takes about 100
-	// bytes. 0 remembers none; 16384 is enough for most collections.
+	// 96 bytes; it then stands alone and not in its object's buffer. Each place takes 12
+	// bytes, and about 60 when it is in use. 0 remembers none, but those of DecodeShared: as many as Share.
 	Intern int
 
-	// Share is how many parts of objects are remembered, so that objects share them: what pointers
-	// point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
-	// bytes come for the second time in the same field; it is not decoded again. An entry takes twice
-	// its encoded size, roughly; 16384 is enough for most collections.
-	//
-	// It is for objects that nobody writes to, as in a store that many read: who
-	// changes a label of such an object changes it in others. 0 shares none: each object is its owner's alone.
+	// Share is how many parts of objects DecodeShared remembers, so that objects share them:
+	// what pointers point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
+	// bytes come for the second time in the same field; it is not decoded again. A place
+	// takes 24 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared.
+	// 0 is 16384, which is enough for most collections; -1 is none: then only
+	// the versions of one object share.
 	Share int
 }
 
-// maxPlaces bounds Config.Intern and Config.Share.
-const maxPlaces = 1 << 22
+const (
+	defaultShare = 16384
+	// maxPlaces bounds Config.Intern and Config.Share.
+	maxPlaces = 1 << 22
+)
+
+// withDefaults returns c with what stands for its zero values.
+func (c Config) withDefaults() Config {
+	if c.Share == 0 {
+		c.Share = defaultShare
+	}
+	return c
+}
+
+// validate tells what is wrong with the numbers of c.
+func (c Config) validate() error {
+	if c.Intern < 0 || c.Intern > maxPlaces {
+		return fmt.Errorf("the number Intern is %d, it should be 0 to %d", c.Intern, maxPlaces)
+	}
+	if c.Share < -1 || c.Share > maxPlaces {
+		return fmt.Errorf("the number Share is %d, it should be -1 to %d", c.Share, maxPlaces)
+	}
+	return nil
+}
 
 // NewWith returns a Decoder for T, as New, that follows cfg.
 func NewWith[T any](cfg Config) (Decoder[T], error) {
@@ -91,18 +116,14 @@ func NewWith[T any](cfg Config) (Decoder[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
-	if cfg.Intern < 0 || cfg.Intern > maxPlaces || cfg.Share < 0 || cfg.Share > maxPlaces {
-		return nil, fmt.Errorf("decode: Intern is %d and Share is %d, both should be 0 to %d", cfg.Intern, cfg.Share, maxPlaces)
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
 	}
+	cfg = cfg.withDefaults()
 	d := &decoder[T]{elem: t.Elem()}
 	obj := reflect.New(d.elem).Interface()
 	if _, ok := obj.(runtime.Unstructured); ok {
-		if len(cfg.Drop) > 0 || like != nil {
-			return nil, fmt.Errorf("decode: Drop and NumbersOf need a type with fields, %v has none", t)
-		}
-		d.fallback = &fallback{elem: d.elem, encodings: []Encoding{JSON}, unstructured: true}
-		d.encodings = d.fallback.encodings
-		return d, nil
+		return newUnstructured[T](d.elem, cfg)
 	}
 	_, hasKind := obj.(kinded)
 	d.prog, err = codec.Compile(d.elem, codec.Config{Drop: cfg.Drop, Like: like, Intern: cfg.Intern, Share: cfg.Share, EmptyTypeMeta: hasKind})
@@ -110,7 +131,9 @@ func NewWith[T any](cfg Config) (Decoder[T], error) {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	d.clearKind = hasKind && !embedsTypeMeta(d.elem)
-	return d, d.choose(cfg)
+	err = d.choose(cfg)
+	d.packers = packers[T](d, d.fallback != nil)
+	return d, err
 }
 
 // choose finds out what d can read, and by which means.
@@ -161,36 +184,119 @@ type decoder[T any] struct {
 	prog      *codec.Program
 	fallback  *fallback // nil if prog does all
 	clearKind bool
+	packers   [Protobuf + 1]packer[T]
 }
 
 func (d *decoder[T]) Encodings() []Encoding { return append([]Encoding(nil), d.encodings...) }
 
+// Decode implements Decoder.
 func (d *decoder[T]) Decode(enc Encoding, raw []byte) (t T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			var zero T
-			t, err = zero, fmt.Errorf("decode: %v from %v: Unmarshal panicked: %v", d.elem, enc, p)
-		}
-	}()
+	defer d.guard(enc, &t, &err)
 	var at layout.Ptr
-	switch {
-	case enc == Protobuf && d.prog != nil && d.prog.ProtoErr == nil:
-		at, err = d.prog.Protobuf(raw)
-	case enc == JSON && d.prog != nil && d.prog.JSONErr == nil:
-		at, err = d.prog.JSON(raw)
-	case d.fallback != nil:
-		obj := reflect.New(d.elem).Interface()
-		if err = d.fallback.into(obj, enc, raw); err == nil {
-			return obj.(T), nil
+	switch d.means(enc) {
+	case byProgram:
+		if enc == Protobuf {
+			at, err = d.prog.Protobuf(raw)
+		} else {
+			at, err = d.prog.JSON(raw)
 		}
-	case enc == Protobuf:
-		err = errNoProtobuf
+	case byFallback:
+		return d.byFallback(enc, raw)
 	default:
-		err = fmt.Errorf("unknown encoding %d", enc)
+		err = d.refuse(enc)
+	}
+	return d.finished(at, err)
+}
+
+// DecodeShared implements Sharer.
+func (d *decoder[T]) DecodeShared(enc Encoding, raw []byte, old T, was Parts) (t T, parts Parts, err error) {
+	if d.means(enc) != byProgram {
+		t, err = d.Decode(enc, raw)
+		return t, Parts{}, err
+	}
+	defer d.guard(enc, &t, &err)
+	var at layout.Ptr
+	if enc == Protobuf {
+		at, parts.list, err = d.prog.ProtobufShared(raw, layout.From(old), was.list)
+	} else {
+		at, parts.list, err = d.prog.JSONShared(raw, layout.From(old), was.list)
+	}
+	t, err = d.finished(at, err)
+	return t, parts, err
+}
+
+// Pack implements Packer.
+func (d *decoder[T]) Pack(enc Encoding, raw []byte) (p Packed[T], err error) {
+	switch {
+	case enc != JSON && enc != Protobuf || d.means(enc) == byNone:
+		return p, fmt.Errorf("decode: %v from %v: %w", d.elem, enc, d.refuse(enc))
+	case d.means(enc) == byFallback:
+		p.raw = string(raw)
+	case enc == Protobuf:
+		p.raw, err = d.prog.PackProtobuf(raw)
+	default:
+		p.raw, err = d.prog.PackJSON(raw)
 	}
 	if err != nil {
+		return Packed[T]{}, fmt.Errorf("decode: %v from %v: %w", d.elem, enc, err)
+	}
+	p.by = &d.packers[enc]
+	return p, nil
+}
+
+// means is how an encoding is read.
+type means int
+
+const (
+	byNone means = iota
+	byProgram
+	byFallback
+)
+
+func (d *decoder[T]) means(enc Encoding) means {
+	switch {
+	case enc == Protobuf && d.prog != nil && d.prog.ProtoErr == nil:
+		return byProgram
+	case enc == JSON && d.prog != nil && d.prog.JSONErr == nil:
+		return byProgram
+	case d.fallback != nil:
+		return byFallback
+	}
+	return byNone
+}
+
+// refuse is the error for an encoding that d cannot read.
+func (d *decoder[T]) refuse(enc Encoding) error {
+	if enc == Protobuf {
+		return errNoProtobuf
+	}
+	return fmt.Errorf("unknown encoding %d", enc)
+}
+
+// guard makes an error of the panic of an Unmarshal method, and says in each what was
+// decoded. It is deferred.
+func (d *decoder[T]) guard(enc Encoding, t *T, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("a method Unmarshal panicked: %v", p)
+	}
+	if *err != nil {
 		var zero T
-		return zero, fmt.Errorf("decode: %v from %v: %w", d.elem, enc, err)
+		*t, *err = zero, fmt.Errorf("decode: %v from %v: %w", d.elem, enc, *err)
+	}
+}
+
+func (d *decoder[T]) byFallback(enc Encoding, raw []byte) (t T, err error) {
+	obj := reflect.New(d.elem).Interface()
+	if err := d.fallback.into(obj, enc, raw); err != nil {
+		return t, err
+	}
+	return obj.(T), nil
+}
+
+// finished returns the object at at as a T.
+func (d *decoder[T]) finished(at layout.Ptr, err error) (t T, _ error) {
+	if err != nil {
+		return t, err
 	}
 	t = layout.To[T](at)
 	if d.clearKind {
@@ -213,15 +319,7 @@ func KindOf[T any]() string {
 	return ""
 }
 
-var _ Decoder[*metav1.PartialObjectMetadata] = (*decoder[*metav1.PartialObjectMetadata])(nil)
-
-// DecodeShared implements Sharer.
-func (d *decoder[T]) DecodeShared(enc Encoding, raw []byte, old T, was Parts) (T, Parts, error) {
-	t, err := d.Decode(enc, raw)
-	return t, Parts{}, err
-}
-
-// Pack implements Packer.
-func (d *decoder[T]) Pack(enc Encoding, raw []byte) (Packed[T], error) {
-	return Packed[T]{dec: d, enc: enc, raw: string(raw)}, nil
-}
+var (
+	_ Sharer[*metav1.PartialObjectMetadata] = (*decoder[*metav1.PartialObjectMetadata])(nil)
+	_ Packer[*metav1.PartialObjectMetadata] = (*decoder[*metav1.PartialObjectMetadata])(nil)
+)

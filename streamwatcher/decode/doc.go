@@ -13,13 +13,14 @@
 // # Guarantees
 //
 //   - Peek says what a full decode would say, wherever both accept the bytes and
-//     no key is written twice behind the metadata.
+//     no key is written twice.
 //   - Whatever the bytes, there is an error and no panic, and what is allocated is
 //     in proportion to them.
-//   - A decoded object shares no memory with its bytes. It shares none with another
-//     object, but for what [Config] asks for: strings (Intern), parts (Share).
-//   - Typed objects are what apimachinery decodes, wherever both accept the bytes;
-//     docs/decoding.md says where one of the two refuses.
+//   - A decoded object shares no memory with its bytes. One of Decode shares none with another
+//     object, but for the strings that [Config] asks for; one of DecodeShared is
+//     for reading only, as it shares parts with others and with the version before.
+//   - Objects are what apimachinery decodes, with a Go type or unstructured, wherever
+//     both accept the bytes; docs/decoding.md says where one of the two refuses.
 //   - The metadata of an object that does not decode is known all the same, so
 //     that one bad object can be set aside by its key: the reflector's promise
 //     "An object that does not decode is quarantined by key" begins here.

@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
@@ -33,12 +32,11 @@ func readsProtobuf(elem reflect.Type) (ok bool) {
 	return ok && u.Unmarshal([]byte{0x0a, 3, 0x0a, 1, 'n'}) == nil && o.GetName() == "n"
 }
 
-// fallback decodes by apimachinery's own means: unstructured content, and types
-// that read themselves or that have something for which there is no table.
+// fallback decodes by apimachinery's own means: types that read themselves or that have
+// something for which there is no table.
 type fallback struct {
-	elem         reflect.Type
-	encodings    []Encoding
-	unstructured bool
+	elem      reflect.Type
+	encodings []Encoding
 }
 
 var errNoProtobuf = errors.New("the type has no protobuf form")
@@ -60,7 +58,7 @@ func (f *fallback) into(obj any, enc Encoding, raw []byte) error {
 	default:
 		return fmt.Errorf("unknown encoding %d", enc)
 	}
-	if o, ok := obj.(kinded); ok && !f.unstructured {
+	if o, ok := obj.(kinded); ok {
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
 	return nil
@@ -72,16 +70,7 @@ func unmarshalJSON(obj any, raw []byte) error {
 	if !beginsObject(raw) {
 		return errNotObject
 	}
-	u, ok := obj.(runtime.Unstructured)
-	if !ok {
-		return kjson.UnmarshalCaseSensitivePreserveInts(raw, obj)
-	}
-	var content map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
-		return err
-	}
-	u.SetUnstructuredContent(content)
-	return nil
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, obj)
 }
 
 var errNotObject = errors.New("not a JSON object")

@@ -1,6 +1,8 @@
 package decode
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -12,9 +14,17 @@ type Meta struct {
 	Namespace, Name  string
 	UID              types.UID
 	ResourceVersion  string
-	// InitialEventsEnd is set when the annotation k8s.io/initial-events-end is
+	// InitialEventsEnd is looked for in bookmarks. It is set when the annotation k8s.io/initial-events-end is
 	// "true": on a bookmark it ends the initial events of a watch-list (KEP-3157).
 	InitialEventsEnd bool
+}
+
+// Clone returns m with strings of its own, to be kept.
+func (m Meta) Clone() Meta {
+	m.APIVersion, m.Kind = strings.Clone(m.APIVersion), strings.Clone(m.Kind)
+	m.Namespace, m.Name = strings.Clone(m.Namespace), strings.Clone(m.Name)
+	m.UID, m.ResourceVersion = types.UID(strings.Clone(string(m.UID))), strings.Clone(m.ResourceVersion)
+	return m
 }
 
 // Key names one object of a collection.

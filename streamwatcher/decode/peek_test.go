@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
 func TestPeekSaysWhatDecodeSays(t *testing.T) {
@@ -141,8 +143,82 @@ func partOf(t *testing.T, m, full Meta) {
 	}
 }
 
-// Name, UID and resourceVersion are one new string; all else is shared with the
-// object before.
+// Identify does not look behind the identity; Peek does.
+func TestIdentifyStopsEarly(t *testing.T) {
+	const head = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"7"`
+	want := Meta{APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "p", UID: "u", ResourceVersion: "7"}
+	marked := want
+	marked.InitialEventsEnd = true
+	var p Peeker
+	for text, full := range map[string]Meta{
+		head + `,"annotations":{"k8s.io/initial-events-end":"true"}}}`: marked,
+		head + `,"annotations":7}}`:                                    {},
+		head + `,"name":"q"}}`:                                         {APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "q", UID: "u", ResourceVersion: "7"},
+		head + "\x00":                                                  {},
+		head:                                                           {},
+	} {
+		if m, err := p.Identify(JSON, []byte(text)); err != nil || m != want {
+			t.Errorf("Identify(%s): %+v, %v", text, m, err)
+		}
+		m, err := p.Peek(JSON, []byte(text))
+		if full == (Meta{}) && err == nil || full != (Meta{}) && (err != nil || m != full) {
+			t.Errorf("Peek(%s): %+v, %v, want %+v", text, m, err, full)
+		}
+	}
+	// Where something of it is missing, all is read to find it.
+	for _, text := range []string{
+		`{"kind":"Node","apiVersion":"v1","metadata":{"name":"no","uid":"u","resourceVersion":"7","labels":{},"name":"n"}}`,
+		`{"metadata":{"name":"n","namespace":"","uid":"u","resourceVersion":"7"},"kind":"Node","spec":{},"apiVersion":"v1"}`,
+	} {
+		m, err := p.Identify(JSON, []byte(text))
+		if want := (Meta{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u", ResourceVersion: "7"}); err != nil || m != want {
+			t.Errorf("Identify(%s): %+v, %v", text, m, err)
+		}
+	}
+}
+
+// PeekJSON says where the object ends.
+func TestPeekToTheEnd(t *testing.T) {
+	var p Peeker
+	for _, raw := range wire(t, "watch-churn-json") {
+		want, err := p.Peek(JSON, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, behind := range []string{"", ",", "}", " {\"metadata\":{\"name\":\"no\"}}"} {
+			m, end, err := p.PeekJSON([]byte(string(raw) + behind))
+			if m != want || end != len(raw) || err != nil {
+				t.Fatalf("%+v, %d, %v, want %+v, %d", m, end, err, want, len(raw))
+			}
+		}
+		for cut := 0; cut < len(raw); cut += 97 {
+			if m, end, err := p.PeekJSON(raw[:cut]); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatalf("cut at %d: %+v, %d, %v", cut, m, end, err)
+			}
+		}
+	}
+}
+
+// A Meta is parts of what was peeked; a Clone is not.
+func TestMetaIsOfTheBytes(t *testing.T) {
+	for _, enc := range []Encoding{JSON, Protobuf} {
+		raw := []byte(`{"kind":"Pod","metadata":{"name":"p"}}`)
+		if enc == Protobuf {
+			raw = []byte("\x0a\x03\x0a\x01p")
+		}
+		m, err := Peek(enc, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := m.Clone()
+		clear(raw)
+		if m.Name != "\x00" || kept.Name != "p" {
+			t.Errorf("%v: after the bytes were overwritten the name is %q, and %q in the clone", enc, m.Name, kept.Name)
+		}
+	}
+}
+
+// "Peeker peeks many objects, one after another, without an allocation."
 func TestPeekAllocations(t *testing.T) {
 	text := wire(t, "watch-churn-json")[0]
 	pod := clientGo(t, "application/json", text).(*corev1.Pod)
@@ -153,14 +229,16 @@ func TestPeekAllocations(t *testing.T) {
 	var p Peeker
 	for name, peek := range map[string]func() (Meta, error){
 		"JSON":     func() (Meta, error) { return p.Peek(JSON, text) },
+		"identity": func() (Meta, error) { return p.Identify(JSON, text) },
+		"end":      func() (Meta, error) { m, _, err := p.PeekJSON(text); return m, err },
 		"protobuf": func() (Meta, error) { return p.PeekEnvelope(e) },
 	} {
 		if n := testing.AllocsPerRun(100, func() {
-			if _, err := peek(); err != nil {
-				t.Fatal(err)
+			if m, err := peek(); err != nil || m.Name != pod.Name {
+				t.Fatal(m, err)
 			}
-		}); n > 1 {
-			t.Errorf("%s: %v allocations, want 1", name, n)
+		}); n > 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
 	}
 }
@@ -181,6 +259,7 @@ func FuzzPeek(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		depthsAgree(t, raw)
 		if m, err := Peek(Protobuf, raw); err == nil {
 			var full metav1.PartialObjectMetadata
 			if full.Unmarshal(raw) == nil {
@@ -205,4 +284,40 @@ func FuzzPeek(f *testing.F) {
 func repeats(raw []byte) bool {
 	strict, err := kjson.UnmarshalStrict(raw, &map[string]json.RawMessage{})
 	return err != nil || len(strict) > 0
+}
+
+// depthsAgree: what is peeked less deeply is the same, and the end is where framing finds it.
+func depthsAgree(t *testing.T, raw []byte) {
+	t.Helper()
+	var p Peeker
+	whole, end, err := p.PeekJSON(raw)
+	if err != nil {
+		return
+	}
+	object := bytes.TrimLeft(raw, " \t\r\n")
+	if size, err := frame.ValueEnd(object); err != nil || len(raw)-len(object)+size != end {
+		t.Fatalf("ends at %d, framing says behind %d bytes, %v", end, size, err)
+	}
+	if repeatsAnywhere(raw[:end]) {
+		return
+	}
+	full, err := p.Peek(JSON, raw)
+	if err != nil || full != whole {
+		t.Fatalf("to the end %+v, to the metadata %+v, %v", whole, full, err)
+	}
+	full.InitialEventsEnd = false
+	identity, err := p.Identify(JSON, raw)
+	identity.InitialEventsEnd = false
+	if err != nil || identity != full {
+		t.Fatalf("to the identity %+v, to the metadata %+v, %v", identity, full, err)
+	}
+}
+
+// repeatsAnywhere tells whether a key of the object or of its metadata is there twice.
+func repeatsAnywhere(raw []byte) bool {
+	var members map[string]json.RawMessage
+	if repeats(raw) || kjson.UnmarshalCaseSensitivePreserveInts(raw, &members) != nil {
+		return true
+	}
+	return members["metadata"] != nil && repeats(members["metadata"])
 }

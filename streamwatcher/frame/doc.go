@@ -18,7 +18,7 @@
 //     complete, so a value is handed on as soon as its last byte is there.
 //   - Memory follows what has arrived, never what a length field claims. The
 //     window is at most twice the limit of a kept value, and shrinks to 1 MiB or
-//     less before the Reader waits for the next one, to 32 KiB where the last few
+//     less before the Reader waits for the next one, to 4 KiB where the last few
 //     values came in pieces of a quarter of it or less.
 //   - A value over its limit costs only itself: its head is shown to the caller
 //     once, the rest is read and dropped, and the Reader stands behind it.

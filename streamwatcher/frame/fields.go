@@ -32,6 +32,13 @@ func (f *Fields) Next() bool {
 	if f.Err != nil || len(f.Rest) == 0 {
 		return false
 	}
+	if r := f.Rest; len(r) >= 2 && r[0] >= 1<<3 && r[0] < 0x80 && r[0]&7 == byte(protowire.BytesType) &&
+		r[1] < 0x80 && int(r[1]) <= len(r)-2 {
+		// Of fifteen fields of metadata, all but one or two are so short.
+		n := 2 + int(r[1])
+		f.Num, f.Type, f.Bytes, f.Rest = protowire.Number(r[0]>>3), protowire.BytesType, r[2:n:n], r[n:]
+		return true
+	}
 	num, typ, size := protowire.ConsumeTag(f.Rest)
 	if size < 0 {
 		return f.fail(size)

@@ -5,17 +5,18 @@ import (
 )
 
 const (
-	// startBytes is the size of the first window, some three pods.
-	startBytes = 32 << 10
+	// startBytes is the size of the first window, and of one that waits with little to do.
+	startBytes = 4 << 10
+	// busyBytes is up to where a window grows because each read fills it. Where a value needs
+	// more, it grows further.
+	busyBytes = 128 << 10
 	// restBytes is the largest window that is held while waiting for a new value.
 	restBytes = 1 << 20
-	// idleBytes is the largest window that is held by who needs little of it: by a
-	// watch that brings a bookmark a minute, after one event was large.
-	idleBytes = 4 * startBytes
-	// idleWaits is how many waits in a row show that. One is not enough: where each event is
-	// large, the window would grow anew for each.
+	// idleWaits is how many waits in a row show that a window is larger than it need be: that of a
+	// watch which brings a bookmark a minute, after one event was large. One is not enough: where
+	// each event is large, the window would grow anew for each.
 	idleWaits = 4
-	// minRead is the least room offered to the source.
+	// minRead is the least room offered to the source, or a quarter of a smaller window.
 	minRead = 4 << 10
 	// headBytes is how much of a length-delimited value over its limit is shown
 	// to the caller. Protobuf metadata stands at the front.
@@ -40,6 +41,7 @@ type Reader struct {
 	end  int
 	base int64 // offset in the stream of buf[0]
 	err  error // of src, once it failed
+	full bool  // the last read filled the window
 	idle int   // waits in a row for which a quarter of the window was enough
 
 	keeping  bool
@@ -54,14 +56,6 @@ type Reader struct {
 
 // NewReader returns a Reader of src. It reads nothing yet.
 func NewReader(src io.Reader) *Reader { return &Reader{src: src} }
-
-// SetBytes makes r read b and nothing else. Offsets start at 0 again. b is not
-// modified and no copy of it is made.
-func (r *Reader) SetBytes(b []byte) {
-	r.src, r.err = nil, io.EOF
-	r.buf, r.pos, r.end, r.base = b, 0, len(b), 0
-	r.keeping, r.overflow = false, nil
-}
 
 // Offset is how many bytes were consumed.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
@@ -90,6 +84,7 @@ func (r *Reader) More() error {
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
 		r.end += n
+		r.full = r.end == len(r.buf)
 		r.err = err // for the next call, when bytes came with it
 		if n > 0 {
 			return nil
@@ -103,7 +98,7 @@ func (r *Reader) More() error {
 }
 
 // room makes room for a read behind buf[end]. The work is in proportion to the
-// bytes that came since the last time: a move frees at least as many bytes as
+// bytes that came since the last time: a move frees at least half as many bytes as
 // it copies, growing doubles, and a window shrinks after four waits that did not fill it.
 func (r *Reader) room() {
 	from := r.pos
@@ -114,15 +109,18 @@ func (r *Reader) room() {
 	switch size := len(r.buf); {
 	case size > restBytes && live <= restBytes/2:
 		r.moveTo(make([]byte, max(startBytes, 2*live)), from)
+	case r.full && size < busyBytes:
+		r.idle = 0
+		r.moveTo(make([]byte, max(startBytes, 2*size)), from)
 	case live == 0 && size > 0:
 		buf := r.buf
 		if r.idle++; r.end > size/4 {
 			r.idle = 0
-		} else if size > idleBytes && r.idle >= idleWaits {
+		} else if size > startBytes && r.idle >= idleWaits {
 			buf = make([]byte, startBytes)
 		}
 		r.moveTo(buf, from)
-	case size-r.end >= minRead:
+	case size-r.end >= min(minRead, size/4) && size > 0:
 	case live <= size/2 && size > 0:
 		r.moveTo(r.buf, from)
 	default:

@@ -24,11 +24,6 @@ func each(t *testing.T, input string, f func(t *testing.T, r *Reader)) {
 	for name, cut := range readers {
 		t.Run(name, func(t *testing.T) { f(t, NewReader(cut(strings.NewReader(input)))) })
 	}
-	t.Run("SetBytes", func(t *testing.T) {
-		var r Reader
-		r.SetBytes([]byte(input))
-		f(t, &r)
-	})
 }
 
 func TestValuesOneAfterAnother(t *testing.T) {
@@ -196,6 +191,68 @@ func TestWindowOfAnIdleStream(t *testing.T) {
 	}
 	if windows != 1 {
 		t.Errorf("the window shrank %d times, want once", windows)
+	}
+}
+
+// A window that has shrunk and grown again does not shrink at the next small read.
+func TestWindowDoesNotFlap(t *testing.T) {
+	sizes := []int{32 << 10, 32 << 10, 32 << 10, 32 << 10, 4 << 10}
+	reads, windows, last := 0, 0, 0
+	var r *Reader
+	left := 0 // of what the source has at hand, as a decompressor does
+	r = NewReader(readFunc(func(p []byte) (int, error) {
+		if left == 0 {
+			left = sizes[reads%len(sizes)]
+			reads++
+		}
+		if len(r.buf) != last {
+			windows, last = windows+1, len(r.buf)
+		}
+		n := min(left, len(p))
+		left -= n
+		for i := range n {
+			p[i] = ' '
+		}
+		return n, nil
+	}))
+	for reads < 1000 {
+		if err := r.Skip(1); err != nil {
+			t.Fatal(err)
+		}
+		r.Discard(len(r.Window()))
+	}
+	if windows > 20 {
+		t.Errorf("%d windows in %d reads", windows, reads)
+	}
+}
+
+// A window grows while each read fills it, up to where more is of no use, and not
+// for events that come one by one.
+func TestWindowOfABusyStream(t *testing.T) {
+	value := `"` + strings.Repeat("x", 3000) + `"`
+	one := readFunc(func(p []byte) (int, error) { return copy(p, value+"\n"), nil })
+	r := NewReader(one)
+	for range 50 {
+		if got, err := r.Value(1<<20, nil); err != nil || string(got) != value {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	if len(r.buf) > 2*startBytes {
+		t.Errorf("a window of %d bytes for reads of %d", len(r.buf), len(value)+1)
+	}
+	reads := 0
+	pad := &endless{n: 50 << 20, piece: bytes.Repeat([]byte("1 "), 1<<20)}
+	r = NewReader(readFunc(func(p []byte) (int, error) { reads++; return pad.Read(p) }))
+	for range 1 << 18 {
+		if _, err := r.Value(10, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.buf) != busyBytes {
+		t.Errorf("a window of %d bytes for a source that fills any, want %d", len(r.buf), busyBytes)
+	}
+	if most := 1<<19/(busyBytes/2) + 10; reads > most {
+		t.Errorf("%d reads of 512 KiB, want at most %d", reads, most)
 	}
 }
 

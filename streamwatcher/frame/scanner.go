@@ -1,5 +1,10 @@
 package frame
 
+import (
+	"fmt"
+	"io"
+)
+
 // MaxDepth is how deep JSON values may nest, the limit of encoding/json.
 const MaxDepth = 10000
 
@@ -48,37 +53,13 @@ func (s *JSONScanner) Scan(p []byte) (n int, done bool, fault string) {
 			}
 
 		case between:
-			for i < len(p) && classOf[p[i]] <= scalar {
-				i++
+			var fault string
+			if i, done, fault = s.nested(p, i); done || fault != "" {
+				return i, done, fault
 			}
-			if i == len(p) {
-				break
-			}
-			switch c := p[i]; classOf[c] {
-			case quote:
-				s.place = inString
-			case open:
-				if s.depth == MaxDepth {
-					return i, false, "JSON nested too deep"
-				}
-				s.push(c == '[')
-			case shut:
-				if s.depth == 0 || s.top() != (c == ']') {
-					return i, false, "bracket that closes nothing"
-				}
-				if s.depth--; s.depth == 0 {
-					return i + 1, true, ""
-				}
-			default:
-				return i, false, "byte that JSON does not know"
-			}
-			i++
 
 		case inString:
-			for i < len(p) && plain[p[i]] {
-				i++
-			}
-			if i == len(p) {
+			if i = StringStop(p, i); i == len(p) {
 				break
 			}
 			switch p[i] {
@@ -90,13 +71,13 @@ func (s *JSONScanner) Scan(p []byte) (n int, done bool, fault string) {
 			case '\\':
 				s.place = inEscape
 			default:
-				return i, false, "control character in a JSON string"
+				return i, false, faultControl
 			}
 			i++
 
 		case inEscape:
 			if p[i] < ' ' {
-				return i, false, "control character in a JSON string"
+				return i, false, faultControl
 			}
 			i++
 			s.place = inString
@@ -111,6 +92,61 @@ func (s *JSONScanner) Scan(p []byte) (n int, done bool, fault string) {
 		}
 	}
 	return len(p), false, ""
+}
+
+const faultControl = "control character in a JSON string"
+
+// nested is the round of between: it goes on to the end of the value or of p, or into a
+// string that is not plain to its end or not whole in p. Those that are, most are, are passed
+// over here, without a round for each.
+func (s *JSONScanner) nested(p []byte, i int) (n int, done bool, fault string) {
+	for i < len(p) {
+		c := p[i]
+		switch classOf[c] {
+		case space, scalar:
+			i++
+		case quote:
+			s.place = inString
+			if i = StringStop(p, i+1); i == len(p) || p[i] != '"' {
+				return i, false, ""
+			}
+			s.place = between
+			if i++; s.depth == 0 {
+				return i, true, ""
+			}
+		case open:
+			if s.depth == MaxDepth {
+				return i, false, "JSON nested too deep"
+			}
+			s.push(c == '[')
+			i++
+		case shut:
+			if s.depth == 0 || s.top() != (c == ']') {
+				return i, false, "bracket that closes nothing"
+			}
+			i++
+			if s.depth--; s.depth == 0 {
+				return i, true, ""
+			}
+		default:
+			return i, false, "byte that JSON does not know"
+		}
+	}
+	return i, false, ""
+}
+
+// ValueEnd returns where the JSON value ends that b begins with. When it is not whole in b, the error
+// is io.ErrUnexpectedEOF.
+func ValueEnd(b []byte) (int, error) {
+	var s JSONScanner
+	n, done, fault := s.Scan(b)
+	switch {
+	case fault != "":
+		return 0, &SyntaxError{Offset: int64(n), Msg: fmt.Sprintf("%s, not %q", fault, rune(b[n]))}
+	case !done:
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, nil
 }
 
 func (s *JSONScanner) push(array bool) {

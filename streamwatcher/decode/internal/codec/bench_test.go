@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodewatch-go/nodewatch/bench/specimen"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
 func BenchmarkPod(b *testing.B) {
@@ -43,12 +44,12 @@ func BenchmarkPod(b *testing.B) {
 	run("pb/full", pb, func(raw []byte) error { _, err := full.Protobuf(raw); return err })
 	run("pb/nomf", pb, func(raw []byte) error { _, err := drop.Protobuf(raw); return err })
 	run("pb/intern", pb, func(raw []byte) error { _, err := intern.Protobuf(raw); return err })
-	run("pb/share", pb, func(raw []byte) error { _, err := share.Protobuf(raw); return err })
+	run("pb/share", pb, func(raw []byte) error { _, _, err := share.ProtobufShared(raw, layout.Ptr{}, nil); return err })
 	run("json/sigs", js, func(raw []byte) error { return kjson.UnmarshalCaseSensitivePreserveInts(raw, new(corev1.Pod)) })
 	run("json/full", js, func(raw []byte) error { _, err := full.JSON(raw); return err })
 	run("json/nomf", js, func(raw []byte) error { _, err := drop.JSON(raw); return err })
 	run("json/intern", js, func(raw []byte) error { _, err := intern.JSON(raw); return err })
-	run("json/share", js, func(raw []byte) error { _, err := share.JSON(raw); return err })
+	run("json/share", js, func(raw []byte) error { _, _, err := share.JSONShared(raw, layout.Ptr{}, nil); return err })
 	sink = live[0].DeepCopy()
 	run("deepcopy", js, func(raw []byte) error { sink = live[7].DeepCopy(); return nil })
 }

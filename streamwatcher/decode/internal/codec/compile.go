@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,6 +50,10 @@ func (c *compiler) node(t, like reflect.Type, drop *dropTree) (*node, error) {
 		err = c.protoNode(n, t, like, drop)
 	} else {
 		err = c.jsonNode(n, t, drop)
+		if err == nil && (n.kind == bySigs || n.kind == byItself) && holdsQuantity(t, map[reflect.Type]bool{}) {
+			// Of shared objects it would have to be filled, where no table leads to it.
+			err = fmt.Errorf("%v has a Quantity, and is not read by a table", t)
+		}
 	}
 	return n, err
 }
@@ -77,17 +82,18 @@ func (c *compiler) container(n *node, t, like reflect.Type, drop *dropTree) (ok 
 		switch {
 		case key.Kind() != reflect.String || plainMethods(key):
 			return false, nil
-		case elem.Kind() == reflect.String && !plainMethods(elem):
+		case elem.Kind() == reflect.String && elem != jsonNumber && !plainMethods(elem):
 			n.kind = aStringMap
 		case elem == reflect.TypeFor[[]byte]():
 			n.kind = aBytesMap
 		default:
-			n.kind = aMap
+			n.kind, n.quantities = aMap, quantityOffsets(elem)
 		}
 		n.elem, err = c.node(elem, elemLike(), drop)
 	default:
 		return false, nil
 	}
+	n.sparse = n.dropKeys != nil || n.kind != aMap && n.elem != nil && n.elem.sparse
 	return true, err
 }
 

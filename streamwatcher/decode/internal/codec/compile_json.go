@@ -12,6 +12,8 @@ import (
 type object struct {
 	fields []jsonEntry // as in the struct, which is the order in which servers write them
 	names  nameTable
+	// quantities are the offsets of those in the struct.
+	quantities []uintptr
 }
 
 // jsonEntry is a field of an object.
@@ -22,6 +24,7 @@ type jsonEntry struct {
 	offset uintptr
 	node   *node
 	next   int // the index of the field behind it
+	track  tracking
 }
 
 var jsonNumber = reflect.TypeFor[json.Number]()
@@ -63,9 +66,18 @@ func (c *compiler) jsonNode(n *node, t reflect.Type, drop *dropTree) error {
 		n.kind = aString
 		return nil
 	case t.Kind() == reflect.Struct:
-		n.kind = aStruct
-		n.object = &object{}
-		return c.object(n.object, t, drop)
+		fields, err := tableFields(t)
+		if err != nil {
+			// It is read as a whole, and has nothing that could be dropped.
+			n.kind, n.left = bySigs, err
+			if drop == nil {
+				err = nil
+			}
+			return err
+		}
+		n.kind, n.sparse = aStruct, drop != nil || !generated(t)
+		n.object = &object{quantities: quantityOffsets(t)}
+		return c.object(n.object, fields, drop)
 	case t.Kind() == reflect.Map:
 		n.dropKeys = drop.keys()
 	}
@@ -84,16 +96,20 @@ func hasMethods(t reflect.Type) bool {
 	return readsItself(t) || t.Name() != "" && reflect.PointerTo(t).Implements(textUnmarshaler)
 }
 
-// object fills in o with the fields of t.
-func (c *compiler) object(o *object, t reflect.Type, drop *dropTree) error {
+// tableFields returns the fields of t. An error says why there can be no table of them.
+func tableFields(t reflect.Type) ([]jsonField, error) {
 	fields, err := jsonFields(t)
-	if err != nil {
-		return err
-	}
 	for _, f := range fields {
 		if f.quoted {
-			return fmt.Errorf("%v has the field %q with the option string", t, f.name)
+			return nil, fmt.Errorf("%v has the field %q with the option string", t, f.name)
 		}
+	}
+	return fields, err
+}
+
+// object fills in o with the fields of a struct.
+func (c *compiler) object(o *object, fields []jsonField, drop *dropTree) error {
+	for _, f := range fields {
 		below, whole := drop.field(f.name)
 		if whole {
 			continue // as a field that is not known
@@ -102,7 +118,7 @@ func (c *compiler) object(o *object, t reflect.Type, drop *dropTree) error {
 		if err != nil {
 			return err
 		}
-		o.fields = append(o.fields, jsonEntry{quoted: `"` + f.name + `":`, name: f.name, kind: n.kind, offset: f.offset, node: n, next: len(o.fields) + 1})
+		o.fields = append(o.fields, jsonEntry{quoted: `"` + f.name + `":`, name: f.name, kind: n.kind, offset: f.offset, node: n, next: len(o.fields) + 1, track: trackingOf(f.name, n)})
 	}
 	o.names.build(o.fields)
 	return nil

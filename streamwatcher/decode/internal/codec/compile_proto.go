@@ -11,6 +11,8 @@ import (
 // message is the table of a struct in protobuf.
 type message struct {
 	fields []protoField // by number; of kind none where there is no such field
+	// quantities are the offsets of those in the struct.
+	quantities []uintptr
 }
 
 // protoField is a field of a message.
@@ -20,6 +22,7 @@ type protoField struct {
 
 	offset uintptr
 	share  bool // values can be shared
+	track  tracking
 	node   *node
 	name   string // the Go field's, for errors
 }
@@ -60,8 +63,8 @@ func (c *compiler) protoNode(n *node, t, like reflect.Type, drop *dropTree) erro
 		n.kind = aString
 		return nil
 	case reflect.Struct:
-		n.kind = aStruct
-		n.message = &message{}
+		n.kind, n.sparse = aStruct, drop != nil || !generated(t)
+		n.message = &message{quantities: quantityOffsets(t)}
 		return c.message(n.message, t, like, 0, drop)
 	case reflect.Map:
 		n.dropKeys = drop.keys()
@@ -136,7 +139,7 @@ func (c *compiler) message(m *message, t, like reflect.Type, offset uintptr, dro
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: offset + f.Offset, name: f.Name}); err != nil {
+		if err := m.set(number, protoField{node: n, offset: offset + f.Offset, name: f.Name, track: trackingOf(name, n)}); err != nil {
 			return fmt.Errorf("%v.%s: %w", t, f.Name, err)
 		}
 	}
@@ -180,7 +183,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 		}
 		if lf.Anonymous && name == "" && lf.Type.Kind() == reflect.Struct {
 			// One object in JSON, a message of its own in protobuf.
-			n := &node{id: *c.count, kind: aStruct, message: &message{}}
+			n := &node{id: *c.count, kind: aStruct, message: &message{}, sparse: true}
 			*c.count++
 			before := len(fields)
 			if err := c.matchLike(n.message, fields, lf.Type, drop); err != nil {
@@ -210,7 +213,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: f.offset, name: f.name}); err != nil {
+		if err := m.set(number, protoField{node: n, offset: f.offset, name: f.name, track: trackingOf(name, n)}); err != nil {
 			return err
 		}
 	}
@@ -250,6 +253,9 @@ func (m *message) set(number int, f protoField) error {
 	}
 	f.kind, f.wire = f.node.kind, wireOf(f.node)
 	f.share = f.wire == wireBytes && f.node.canShare()
+	if f.wire != wireBytes {
+		f.track = untracked
+	}
 	m.fields[number] = f
 	return nil
 }

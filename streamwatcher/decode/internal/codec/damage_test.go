@@ -92,7 +92,7 @@ func damage(r *rand.Rand, raw []byte) []byte {
 }
 
 func TestDamagedProtobuf(t *testing.T) {
-	count := damaged(t, func(typ reflect.Type, obj any) ([]byte, func([]byte) (any, error), func([]byte) (any, error)) {
+	count := damaged(t, 8, func(typ reflect.Type, obj any) ([]byte, func([]byte) (any, error), func([]byte) (any, error)) {
 		raw, err := obj.(protoObject).Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestDamagedProtobuf(t *testing.T) {
 }
 
 func TestDamagedJSON(t *testing.T) {
-	count := damaged(t, func(typ reflect.Type, obj any) ([]byte, func([]byte) (any, error), func([]byte) (any, error)) {
+	count := damaged(t, 8, func(typ reflect.Type, obj any) ([]byte, func([]byte) (any, error), func([]byte) (any, error)) {
 		raw, err := json.Marshal(obj)
 		if err != nil {
 			t.Fatal(err)
@@ -121,12 +121,12 @@ func TestDamagedJSON(t *testing.T) {
 	}
 }
 
-func damaged(t *testing.T, prepare func(reflect.Type, any) ([]byte, func([]byte) (any, error), func([]byte) (any, error))) (count [verdicts]int) {
+func damaged(t *testing.T, objects int, prepare func(reflect.Type, any) ([]byte, func([]byte) (any, error), func([]byte) (any, error))) (count [verdicts]int) {
 	t.Helper()
 	r := rand.New(rand.NewSource(1))
 	for i, typ := range damagedTypes {
 		fill := filler(int64(i))
-		for range 8 {
+		for range objects {
 			obj := reflect.New(typ).Interface()
 			fill.Fill(obj)
 			raw, ours, theirs := prepare(typ, obj)

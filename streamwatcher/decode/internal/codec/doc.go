@@ -6,7 +6,10 @@
 // A node is how one Go type is read in one encoding. A message is the table of
 // a struct in protobuf, by field number; an object is its table in JSON, by name.
 // A [Program] is both tables of one type. A path names a field to be dropped, as
-// "spec.containers.env".
+// "spec.containers.env". A share is a value that several objects have; a [Part] remembers the
+// bytes of a field from one version of an object to the next; an object is packed when what is
+// passed over is cut out of its bytes. An [Any] reads JSON that has no Go type, by way of a tape: the
+// values of one object in their order, from which it is made when all is known.
 //
 // # How it is fast
 //
@@ -15,6 +18,8 @@
 //   - A repeated protobuf field is counted before it is made, a JSON array is
 //     collected in a buffer that is used again. Each slice is allocated once.
 //   - The strings of an object are copied once, into one buffer (layout.Text).
+//   - Objects that nobody writes to share what is equal, and an update decodes what
+//     changed. Objects of one owner have their variables of one type in one array.
 //   - Times, quantities and numbers in the form that servers write have a short way.
 //
 // # Rules

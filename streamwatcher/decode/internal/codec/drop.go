@@ -16,7 +16,7 @@ type dropTree struct {
 }
 
 // parseDrop makes the tree of paths such as "metadata.managedFields" or
-// "metadata.annotations[example.com/x]", which all name something in t.
+// "metadata.annotations[example.com/x]", which all name something in t. A nil t has anything.
 func parseDrop(t reflect.Type, paths []string) (*dropTree, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -24,8 +24,13 @@ func parseDrop(t reflect.Type, paths []string) (*dropTree, error) {
 	root := &dropTree{}
 	for _, path := range paths {
 		names, err := splitPath(path)
-		if err == nil {
+		switch {
+		case err != nil:
+		case t != nil:
 			err = checkPath(t, names)
+		default: // it is not known what is a map and what a struct
+			last := len(names) - 1
+			names[last] = strings.TrimPrefix(names[last], "[")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("path %q to drop: %w", path, err)

@@ -111,11 +111,19 @@ func appendJSONFields(all []jsonField, t reflect.Type, offset uintptr, depth int
 		}
 		quoted := false
 		for option := range strings.SplitSeq(options, ",") {
-			quoted = quoted || option == "string"
+			quoted = quoted || option == "string" && canBeQuoted(f.Type)
 		}
 		all = append(all, jsonField{name: name, offset: offset + f.Offset, typ: f.Type, depth: depth, tagged: tagged, quoted: quoted})
 	}
 	return all, nil
+}
+
+// canBeQuoted tells whether the option "string" has a meaning for a field of type t: others read as without it.
+func canBeQuoted(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer && t.Name() == "" {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.String || basic(t) != none
 }
 
 func ascii(name string) bool {

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"encoding/json"
 	"math/rand"
 	"reflect"
 	"sort"
@@ -13,7 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
 // allTypes are the Go types that client-go knows, in a fixed order.
@@ -71,5 +76,88 @@ func same(t testing.TB, what string, want, got any) {
 	}
 	if !apiequality.Semantic.DeepEqual(want, got) {
 		t.Fatalf("%s: not semantically the same", what)
+	}
+}
+
+// A form is one of the two encodings: how objects get into it, and how ours and apimachinery
+// get them out.
+type form struct {
+	name    string
+	encode  func(obj any) ([]byte, error)
+	private func(p *Program, raw []byte) (any, error)
+	shared  func(p *Program, raw []byte, old layout.Ptr, was Parts) (layout.Ptr, Parts, error)
+	theirs  func(typ reflect.Type) func(raw []byte) (any, error)
+}
+
+var forms = []form{
+	{"protobuf", func(obj any) ([]byte, error) { return obj.(protoObject).Marshal() }, protobuf, (*Program).ProtobufShared, gogo},
+	{"json", json.Marshal, fromJSON, (*Program).JSONShared, sigs},
+}
+
+// A version is an object that others have parts of, and what its next one needs.
+type version struct {
+	at    layout.Ptr
+	parts Parts
+}
+
+// object is v as a pointer to a struct.
+func (v version) object(p *Program) any { return p.typ.Value(v.at).Interface() }
+
+// next decodes raw, the version after v, and then overwrites it.
+func (f form) next(p *Program, raw []byte, v version) (version, error) {
+	raw = append([]byte(nil), raw...)
+	at, parts, err := f.shared(p, raw, v.at, v.parts)
+	overwrite(raw)
+	return version{at, parts}, err
+}
+
+// fromShared returns what decodes objects that share parts, none of which has a version before.
+func (f form) fromShared(p *Program) func(raw []byte) (any, error) {
+	return func(raw []byte) (any, error) {
+		v, err := f.next(p, raw, version{})
+		if err != nil {
+			return nil, err
+		}
+		return v.object(p), nil
+	}
+}
+
+// full is theirs with the texts of quantities, which String caches: shared objects must have them.
+func full(theirs func(raw []byte) (any, error)) func(raw []byte) (any, error) {
+	return func(raw []byte) (any, error) {
+		v, err := theirs(raw)
+		fillTexts(reflect.ValueOf(v))
+		return v, err
+	}
+}
+
+// fillTexts calls String of all quantities in v, which are cached then.
+func fillTexts(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			fillTexts(v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			fillTexts(v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			elem := reflect.New(v.Type().Elem()).Elem()
+			elem.Set(v.MapIndex(key))
+			fillTexts(elem)
+			v.SetMapIndex(key, elem)
+		}
+	case reflect.Struct:
+		if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
+			_ = q.String()
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillTexts(v.Field(i))
+			}
+		}
 	}
 }

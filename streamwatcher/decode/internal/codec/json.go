@@ -40,11 +40,13 @@ func (d *state) members(o *object, base layout.Ptr, i int) (next int, err error)
 	b := d.raw
 	if i = space(b, i); byteAt(b, i) == '}' {
 		d.depth--
+		d.fill(o.quantities, base)
 		return i + 1, nil
 	}
 	guess := 0
 	for {
 		var f *jsonEntry
+		var name []byte
 		if guess < len(o.fields) {
 			if q := o.fields[guess].quoted; len(b)-i >= len(q) && string(b[i:i+len(q)]) == q {
 				f = &o.fields[guess]
@@ -52,20 +54,24 @@ func (d *state) members(o *object, base layout.Ptr, i int) (next int, err error)
 			}
 		}
 		if f == nil {
-			name, n, err := d.name(i)
-			if err != nil {
+			if name, i, err = d.name(i); err != nil {
 				return 0, err
 			}
-			f, i = o.find(name), n
+			f = o.find(name)
 		}
 		if byteAt(b, i) <= ' ' {
 			i = space(b, i)
 		}
-		if f == nil {
+		switch {
+		case f == nil && d.depth <= d.tracked:
+			if i, err = d.passPart(name, i); err != nil {
+				return 0, err
+			}
+		case f == nil:
 			if i, err = d.pass(i); err != nil {
 				return 0, err
 			}
-		} else {
+		default:
 			guess = f.next
 			p := base.Add(f.offset)
 			if f.kind == aString && byteAt(b, i) == '"' {
@@ -74,6 +80,10 @@ func (d *state) members(o *object, base layout.Ptr, i int) (next int, err error)
 					return 0, within(f.name, err)
 				}
 				d.setString(layout.As[string](p), s)
+			} else if d.depth <= d.tracked && f.track == trackedWhole {
+				if i, err = d.jsonPart(f.node, p, i); err != nil {
+					return 0, within(f.name, err)
+				}
 			} else if i, err = d.jsonValue(f.kind, f.node, p, i); err != nil {
 				return 0, within(f.name, err)
 			}
@@ -90,6 +100,7 @@ func (d *state) members(o *object, base layout.Ptr, i int) (next int, err error)
 			}
 		case '}':
 			d.depth--
+			d.fill(o.quantities, base)
 			return i + 1, nil
 		default:
 			return 0, d.syntax(i, "a comma or the end of the object")
@@ -155,13 +166,16 @@ func (d *state) plainJSON(k kind, n *node, p layout.Ptr, i int) (next int, err e
 		return d.array(n, p, i+1)
 	case aPointer:
 		to := p.Pointee()
+		if d.sharing() && (hasSmall(n.elem) || n.elem.kind == aString) {
+			return d.jsonSmall(n.elem, p, i)
+		}
 		if to.IsNil() {
 			if n.elem.kind == aString {
-				to = layout.Of(new(string))
+				to = d.variable(n.elem)
 			} else if err := d.take(n.elem.typ.Size); err != nil {
 				return 0, err
 			} else {
-				to = n.elem.typ.New()
+				to = d.variable(n.elem)
 			}
 			p.SetPointee(to)
 		}
@@ -219,6 +233,8 @@ func (d *state) null(k kind, n *node, p layout.Ptr, i int) (next int, err error)
 		return 0, err
 	}
 	switch k {
+	case aStruct:
+		d.fill(n.object.quantities, p)
 	case aPointer:
 		p.SetPointee(layout.Ptr{})
 	case aSlice:
@@ -238,7 +254,9 @@ func (d *state) null(k kind, n *node, p layout.Ptr, i int) (next int, err error)
 		p.SetPointee(layout.Ptr{})
 	case aTime:
 		*layout.As[metav1.Time](p) = metav1.Time{}
-	case aMicroTime, aQuantity, anIntOrString, byItself:
+	case aQuantity:
+		return d.jsonQuantity(layout.As[resource.Quantity](p), i)
+	case aMicroTime, anIntOrString, byItself:
 		return d.jsonItself(n.typ.Value(p).Interface().(json.Unmarshaler), i)
 	case bySigs:
 		return d.jsonBySigs(n, p, i)
@@ -296,6 +314,7 @@ func (d *state) array(n *node, p layout.Ptr, i int) (next int, err error) {
 			return 0, err
 		}
 		if last {
+			d.makeSlice(n, p, s.Pushed())
 			s.End(d.text, p)
 			d.depth--
 			return i, nil
@@ -446,19 +465,4 @@ func (d *state) jsonIntOrString(v *intstr.IntOrString, i int) (next int, err err
 		v.IntVal = -v.IntVal
 	}
 	return next, nil
-}
-
-// jsonQuantity reads a Quantity, which has no escapes.
-func (d *state) jsonQuantity(q *resource.Quantity, i int) (next int, err error) {
-	b := d.raw
-	if byteAt(b, i) == '"' {
-		end := plainEnd(b, i+1)
-		if text := b[i+1 : end]; byteAt(b, end) == '"' && len(text) > 0 && text[0] > ' ' && text[len(text)-1] > ' ' {
-			if *q, err = d.prog.quantities.getQuantity(text); err != nil {
-				return 0, fmt.Errorf("JSON at byte %d: %w", i, err)
-			}
-			return end + 1, nil
-		}
-	}
-	return d.jsonItself(q, i)
 }

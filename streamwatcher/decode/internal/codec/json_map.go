@@ -23,7 +23,7 @@ func (d *state) jsonMap(n *node, p layout.Ptr, i int) (next int, err error) {
 		text := d.text
 		d.text = &d.loose
 		defer func() { d.text = text }()
-		v = n.elem.typ.New()
+		v = d.entryOf(n.elem)
 	}
 	for first := true; ; first = false {
 		i = space(b, i)

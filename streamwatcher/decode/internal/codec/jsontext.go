@@ -1,10 +1,8 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -44,29 +42,9 @@ func space(b []byte, i int) int {
 	return i
 }
 
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
 // plainEnd returns the index of the first byte from i on that is a quote, a backslash, a control
 // character or not ASCII, or len(b).
-//
-// Eight bytes at a time: subtracting from each sets its high bit if it was
-// below. A borrow can set that of a byte behind such a one, so the first is right.
-func plainEnd(b []byte, i int) int {
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		stop := (x | (x - ' '*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & highs
-		if stop != 0 {
-			return i + bits.TrailingZeros64(stop)>>3
-		}
-	}
-	for i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\' {
-		i++
-	}
-	return i
-}
+func plainEnd(b []byte, i int) int { return frame.PlainStop(b, i) }
 
 // str reads the string whose content begins at i, behind its quote.
 func (d *state) str(i int) (s layout.Span, next int, err error) {
@@ -100,19 +78,17 @@ func (d *state) oddStr(i, at int) (s layout.Span, next int, err error) {
 func (d *state) strEnd(i int) (end int, escaped bool, err error) {
 	b := d.raw
 	for {
-		i = plainEnd(b, i)
+		i = frame.StringStop(b, i)
 		switch c := byteAt(b, i); {
 		case i >= len(b):
 			return 0, false, io.ErrUnexpectedEOF
 		case c == '"':
 			return i, escaped, nil
-		case c == '\\':
+		case c == '\\' && (byteAt(b, i+1) >= ' ' || i+1 == len(b)):
 			escaped = true
 			i += 2
-		case c < ' ':
-			return 0, false, d.syntax(i, "a character of a string")
 		default:
-			i++
+			return 0, false, d.syntax(i, "a character of a string")
 		}
 	}
 }
@@ -300,7 +276,7 @@ func (d *state) pass(i int) (next int, err error) {
 				i++
 			}
 		case quote:
-			if i = plainEnd(b, i+1); byteAt(b, i) != '"' {
+			if i = frame.StringStop(b, i+1); byteAt(b, i) != '"' {
 				if i, _, err = d.strEnd(i); err != nil {
 					return 0, err
 				}

@@ -21,8 +21,18 @@ func (d *state) makeMap(n *node, p layout.Ptr) {
 	}
 }
 
+// entryOf returns a zero variable of n, for a value that moves into a map at once.
+func (d *state) entryOf(n *node) layout.Ptr {
+	if n.kind != aQuantity {
+		return n.typ.New()
+	}
+	d.quantity = resource.Quantity{} // nothing stands in it, so one is enough
+	return layout.Of(&d.quantity)
+}
+
 // put sets an entry of the map at p to the value at v.
 func (d *state) put(n *node, p layout.Ptr, key string, v layout.Ptr) {
+	d.fill(n.quantities, v) // an entry without a value has a zero one
 	if n.elem.kind == aQuantity {
 		(*layout.As[map[string]resource.Quantity](p))[key] = *layout.As[resource.Quantity](v)
 		return
@@ -30,23 +40,6 @@ func (d *state) put(n *node, p layout.Ptr, key string, v layout.Ptr) {
 	k := reflect.New(n.typ.Go.Key()).Elem()
 	k.SetString(key)
 	n.typ.Value(p).Elem().SetMapIndex(k, n.elem.typ.Value(v).Elem())
-}
-
-// shareable tells whether copies of q share nothing: large and very exact
-// numbers are kept behind a pointer.
-func shareable(q *resource.Quantity) bool {
-	return reflect.ValueOf(q).Elem().FieldByName("d").FieldByName("Dec").IsNil()
-}
-
-// protoQuantity reads the message of a Quantity, which has its text.
-func (d *state) protoQuantity(p layout.Ptr, b []byte) error {
-	q := layout.As[resource.Quantity](p)
-	if len(b) > 2 && b[0] == 1<<3|wireBytes && int(b[1]) == len(b)-2 && b[1] < 0x80 {
-		var err error
-		*q, err = d.prog.quantities.getQuantity(b[2:])
-		return err
-	}
-	return q.Unmarshal(b)
 }
 
 // timeForm is how servers write times, with its quotes.

@@ -44,11 +44,16 @@ type node struct {
 	typ      layout.Type
 	elem     *node    // of a pointer, slice or map
 	dropKeys []string // of a map: the keys that are passed over
+	// quantities are, of a map, the offsets of those in its values.
+	quantities []uintptr
 
 	message *message // of a struct, in protobuf
 	object  *object  // of a struct, in JSON
 
+	sparse bool // fields are passed over in it, or below
+
 	rawOffset uintptr // of the []byte in a rawJSON
+	left      error   // why a struct is read bySigs
 }
 
 // slices returns the Slices for n, an aSlice.

@@ -120,7 +120,7 @@ func TestJSONKinds(t *testing.T) {
 	shared := mustCompile(t, typ, Config{Share: 1024, Intern: 64})
 	var count [verdicts]int
 	try := func(text string) {
-		agree(t, []byte(text), func(raw []byte) (any, error) { return fromJSON(shared, raw) }, sigs(typ))
+		agree(t, []byte(text), forms[1].fromShared(shared), full(sigs(typ)))
 		v := agree(t, []byte(text), func(raw []byte) (any, error) { return fromJSON(p, raw) }, sigs(typ))
 		count[v]++
 		if v == onlyOurs && !strings.Contains(text, `"unknown":[1}`) || v == onlyTheirs && !strings.Contains(text, `"mb":{`) {

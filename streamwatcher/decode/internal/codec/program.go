@@ -1,7 +1,9 @@
 package codec
 
 import (
+	"cmp"
 	"errors"
+	"hash/maphash"
 	"reflect"
 	"sync"
 
@@ -17,7 +19,8 @@ type Config struct {
 	Like reflect.Type
 	// Intern is how many strings are remembered, 0 for none.
 	Intern int
-	// Share is how many parts of objects are remembered, 0 for none.
+	// Share is how many parts of objects are remembered, 0 for none, so that those which
+	// nobody writes to share them.
 	Share int
 	// EmptyTypeMeta leaves the apiVersion and kind of the object empty.
 	EmptyTypeMeta bool
@@ -26,18 +29,25 @@ type Config struct {
 // Program reads objects of one Go type. It is safe for use by several goroutines.
 type Program struct {
 	typ   layout.Type
-	nodes int
+	nodes int // one more than the largest id of a node
 
 	// ProtoErr and JSONErr say why objects cannot be read in that encoding, if so.
 	ProtoErr, JSONErr error
 
 	proto, json *node
+	usual       []usual // by node
 
 	pool       sync.Pool // of *state
 	keys       *words    // of maps that cannot wait for the object's strings
-	quantities *words
-	intern     *words  // nil if strings are not interned
-	shares     *shares // nil if every object has its own of everything
+	quantities quantities
+	intern     *words          // nil if strings are not interned
+	seeds      [2]maphash.Seed // of Parts: those of another Program mean nothing here
+
+	share  int
+	once   sync.Once // for what is made when the first object is to be shared
+	shares *shares
+	smalls *smalls
+	names  *words // are those of objects that are shared; their own alone if there are no shares
 }
 
 // Compile makes a Program for the struct type t. An error is one of cfg.
@@ -46,10 +56,8 @@ func Compile(t reflect.Type, cfg Config) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{typ: layout.TypeOf(t), keys: newWords(256), quantities: newWords(256)}
-	if cfg.Share > 0 {
-		p.shares = newShares(cfg.Share)
-	}
+	p := &Program{typ: layout.TypeOf(t), nodes: aNumber.id + 1, keys: newWords(256), quantities: make(quantities, 256)}
+	p.share, p.seeds = cfg.Share, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	if cfg.Intern > 0 {
 		p.intern = newWords(cfg.Intern)
 	}
@@ -61,12 +69,28 @@ func Compile(t reflect.Type, cfg Config) (*Program, error) {
 	c = &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes}
 	p.json, p.JSONErr = c.node(t, nil, drop)
 	if p.JSONErr == nil && p.json.kind != aStruct {
-		p.JSONErr = errors.New("it reads JSON by a method of its own")
+		p.JSONErr = cmp.Or(p.json.left, errors.New("it reads JSON by a method of its own"))
 	}
 	if p.JSONErr == nil && cfg.EmptyTypeMeta {
 		p.json.object.checkOnly(t)
 	}
+	p.usual = make([]usual, p.nodes)
 	return p, nil
+}
+
+// share makes d ready for an object that others may have parts of.
+func (d *state) share() {
+	p := d.prog
+	p.once.Do(func() {
+		p.names = p.intern
+		if p.share > 0 {
+			p.shares, p.smalls = newShares(p.share, p.seeds), newSmalls()
+			if p.intern == nil {
+				p.names = newWords(p.share)
+			}
+		}
+	})
+	d.shares, d.intern, d.smalls = p.shares, p.names, p.smalls
 }
 
 // Protobuf reads an object's message.
@@ -74,9 +98,7 @@ func (p *Program) Protobuf(raw []byte) (layout.Ptr, error) {
 	if p.ProtoErr != nil {
 		return layout.Ptr{}, p.ProtoErr
 	}
-	return p.decode(raw, func(d *state, base layout.Ptr) error {
-		return d.message(d.prog.proto.message, base, 0, len(raw))
-	})
+	return p.decode(raw, readMessage)
 }
 
 // JSON reads an object's text.
@@ -84,7 +106,30 @@ func (p *Program) JSON(raw []byte) (layout.Ptr, error) {
 	if p.JSONErr != nil {
 		return layout.Ptr{}, p.JSONErr
 	}
-	return p.decode(raw, func(d *state, base layout.Ptr) error {
-		return d.jsonDocument(d.prog.json.object, base)
-	})
+	return p.decode(raw, readDocument)
+}
+
+// ProtobufShared reads the message of an object that nobody will write to. Parts of it can be those of
+// other objects. old is the version before, was the Parts that came with it; both can be nil.
+func (p *Program) ProtobufShared(raw []byte, old layout.Ptr, was Parts) (layout.Ptr, Parts, error) {
+	if p.ProtoErr != nil {
+		return layout.Ptr{}, nil, p.ProtoErr
+	}
+	return p.decodeShared(raw, &before{old, was}, readMessage)
+}
+
+// JSONShared is ProtobufShared for an object's text.
+func (p *Program) JSONShared(raw []byte, old layout.Ptr, was Parts) (layout.Ptr, Parts, error) {
+	if p.JSONErr != nil {
+		return layout.Ptr{}, nil, p.JSONErr
+	}
+	return p.decodeShared(raw, &before{old, was}, readDocument)
+}
+
+func readMessage(d *state, base layout.Ptr) error {
+	return d.message(d.prog.proto.message, base, 0, len(d.raw))
+}
+
+func readDocument(d *state, base layout.Ptr) error {
+	return d.jsonDocument(d.prog.json.object, base)
 }

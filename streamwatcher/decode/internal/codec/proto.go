@@ -149,6 +149,13 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 			}
 			return within(f.name, errWire)
 		}
+		if d.depth <= d.tracked && f.track == trackedWhole {
+			var err error
+			if i, err = d.protoPart(f, p, b, start, i, tag); err != nil {
+				return within(f.name, err)
+			}
+			continue
+		}
 		if f.share && d.sharing() {
 			var err error
 			if i, err = d.sharedProto(f, p, b, start, i, tag); err != nil {
@@ -198,6 +205,7 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 		i = e
 	}
 	d.depth--
+	d.fill(m.quantities, base)
 	return nil
 }
 
@@ -217,11 +225,15 @@ func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 		to := p.Pointee()
 		if to.IsNil() || n.elem.kind == aString {
 			if n.elem.kind == aString {
-				to = layout.Of(new(string))
+				if w := d.known(layout.SpanOf(i, end-i)); w != nil {
+					p.SetPointee(layout.Of(&w.text))
+					return nil
+				}
+				to = d.variable(n.elem)
 			} else if err := d.take(n.elem.typ.Size); err != nil {
 				return err
 			} else {
-				to = n.elem.typ.New()
+				to = d.variable(n.elem)
 			}
 			p.SetPointee(to)
 		}
@@ -252,17 +264,19 @@ func (d *state) itself(n *node, p layout.Ptr, i, end int) error {
 // number reads a number or bool at i, which is not a length, into the variable at p.
 func (d *state) number(n *node, p layout.Ptr, b []byte, i int) (next int, err error) {
 	if n.kind == aPointer {
-		var to layout.Ptr
-		switch { // the usual ones need no reflection
-		case n.elem.kind == aBool:
-			to = layout.Of(new(bool))
-		case n.elem.size == 4:
-			to = layout.Of(new(int32))
-		case n.elem.size == 8:
-			to = layout.Of(new(int64))
-		default:
-			to = n.elem.typ.New()
+		if d.sharing() && hasSmall(n.elem) {
+			v, next := varint(b, i)
+			switch {
+			case next < 0:
+				return 0, varintError(next)
+			case n.elem.kind == aBool:
+				p.SetPointee(d.smalls.bool(v != 0))
+			default:
+				p.SetPointee(d.smalls.integer(n.elem.size, int64(v)))
+			}
+			return next, nil
 		}
+		to := d.variable(n.elem)
 		p.SetPointee(to)
 		n, p = n.elem, to
 	}
@@ -328,25 +342,17 @@ func (d *state) repeated(n *node, p layout.Ptr, b []byte, start, i int, tag uint
 	if count == 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
-	s := d.slices(n)
 	elem := n.elem
 	if !layout.SliceIsNil(p) {
 		if !d.text.Eager {
 			return 0, errAgain
 		}
-		return d.more(s, elem, p, b, i, wire)
+		return d.more(d.slices(n), elem, p, b, i, wire)
 	}
 	if err := d.take(uintptr(count) * elem.typ.Size); err != nil {
 		return 0, err
 	}
-	var at layout.Ptr
-	if elem.kind == aString {
-		made := make([]string, count)
-		*layout.As[[]string](p) = made
-		at = layout.Of(&made[0])
-	} else {
-		at = s.Make(p, count)
-	}
+	at := d.makeSlice(n, p, count)
 	for next = start; ; {
 		if next, err = d.element(elem, at, b, next+tagSize, wire); err != nil {
 			return 0, err
@@ -400,7 +406,7 @@ func (d *state) packed(n *node, p layout.Ptr, i, end int) error {
 	}
 	made := count > 0 && layout.SliceIsNil(p)
 	if made {
-		s.Make(p, count)
+		d.makeSlice(n, p, count)
 	}
 	for k := 0; i < end; k++ {
 		var at layout.Ptr
@@ -419,6 +425,10 @@ func (d *state) packed(n *node, p layout.Ptr, i, end int) error {
 
 // protoTime reads a Timestamp.
 func (d *state) protoTime(t *metav1.Time, b []byte) error {
+	if len(b) == 0 {
+		t.Time = time.Time{}
+		return nil
+	}
 	if len(b) > 1 && b[0] == 1<<3|wireVarint {
 		sec, next := varint(b, 1)
 		// Servers write the fraction too, as 0.

@@ -122,7 +122,7 @@ func (d *state) mapEntry(n *node, p layout.Ptr, i, end int) error {
 	defer func() { d.text = text }()
 	b := d.raw[:end]
 	elem := n.elem
-	v := elem.typ.New()
+	v := d.entryOf(elem)
 	if elem.kind == emptySelf {
 		elem.typ.Value(v).Elem().Set(reflect.MakeSlice(elem.typ.Go, 0, 0))
 	}

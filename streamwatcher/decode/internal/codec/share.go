@@ -3,14 +3,17 @@ package codec
 import (
 	"hash/maphash"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
-// shares are parts of objects (what a pointer points to, slices, maps) by their bytes. A part
-// is kept when its bytes come for the second time, and then put into each object
+// shares are parts of objects (what a pointer points to, slices, maps) by a hash of their
+// bytes. A part is kept when its bytes come for the second time, and then put into each object
 // that has the same bytes in a field of the same node. Nobody may write to it.
+//
+// The hash is one of 128 bits, keyed with two random seeds: two parts with one hash do not happen.
 //
 // Its own table is all that is bounded: a part that was displaced lives as long as an
 // object that has it. It is safe for several goroutines.
@@ -19,20 +22,25 @@ import (
 // nothing is ever read into a part that an object has already: such input, with a field
 // in two places, is read again without shares.
 type shares struct {
+	seeds [2]maphash.Seed
 	slots []atomic.Pointer[share]
 	seen  []atomic.Uint64 // by the place of a slot: what came once
-	// lengths are by the place of the first bytes of a JSON value: the lengths, four in
-	// each, that such values had.
-	lengths [][2]atomic.Uint64
+	// lengths are by the place of the first bytes of a JSON value: the lengths, four of
+	// them, that such values had. They are made when JSON is read.
+	once    sync.Once
+	lengths []atomic.Uint64
 }
 
 type share struct {
-	node *node
-	text string // its bytes
+	sum  sum
 	held layout.Held
 }
 
-// What is shorter is not worth it, what is longer hardly comes again.
+// sum is the hash of a part.
+type sum [2]uint64
+
+// maxShare is how long a part is at most: what is longer hardly comes again. minShare is for
+// unstructured content, where what is shorter is worth less than its place.
 const (
 	minShare = 6
 	maxShare = 4 << 10
@@ -41,18 +49,82 @@ const (
 // shareHead is how many bytes of a JSON value are its first.
 const shareHead = 48
 
-func newShares(n int) *shares {
-	return &shares{slots: make([]atomic.Pointer[share], n), seen: make([]atomic.Uint64, n), lengths: make([][2]atomic.Uint64, n)}
+func newShares(n int, seeds [2]maphash.Seed) *shares {
+	return &shares{seeds: seeds, slots: make([]atomic.Pointer[share], n), seen: make([]atomic.Uint64, n)}
 }
 
-// place returns where values of n with the bytes b are looked for.
-func (s *shares) place(n *node, b []byte) int {
-	return int((maphash.Bytes(seed, b) + uint64(n.id)*0x9E3779B97F4A7C15) % uint64(len(s.slots)))
+// first returns the first half of the sum of b, a value of n.
+func (s *shares) first(n *node, b []byte) uint64 {
+	return maphash.Bytes(s.seeds[0], b) ^ uint64(n.id)*0x9E3779B97F4A7C15
 }
 
-// sight is what stands in seen for b: its length, and of its hash what has room.
-func sight(n *node, b []byte) uint64 {
-	return (maphash.Bytes(seed, b)+uint64(n.id))<<13 | uint64(len(b))
+// place returns where a value is looked for whose sum begins with first.
+func (s *shares) place(first uint64) int { return int(first % uint64(len(s.slots))) }
+
+// sum returns the sum of b, a value of n, that begins with first.
+func (s *shares) sum(first uint64, n *node, b []byte) sum {
+	return sum{first, maphash.Bytes(s.seeds[1], b) ^ uint64(n.id)}
+}
+
+// sight is what stands in seen for a value of n bytes.
+func sight(first uint64, n int) uint64 { return first<<13 | uint64(n) }
+
+// lengthsOf returns the lengths of values of n that begin as b does.
+func (s *shares) lengthsOf(n *node, b []byte) *atomic.Uint64 {
+	s.once.Do(func() { s.lengths = make([]atomic.Uint64, len(s.slots)) })
+	return &s.lengths[s.place(s.first(n, b[:min(len(b), shareHead)]))]
+}
+
+// find returns the value of n whose bytes are b, if it is kept.
+func (s *shares) find(first uint64, n *node, b []byte) *share {
+	if e := s.slots[s.place(first)].Load(); e != nil && e.sum[0] == first && e.sum == s.sum(first, n, b) {
+		return e
+	}
+	return nil
+}
+
+// hold returns what the variable of n at p has.
+func hold(n *node, p layout.Ptr) layout.Held {
+	if n.kind == aSlice {
+		return layout.HoldSlice(p)
+	}
+	return layout.HoldPointer(p)
+}
+
+// put makes the variable of n at p what is held.
+func put(held layout.Held, n *node, p layout.Ptr) {
+	if n.kind == aSlice {
+		held.PutSlice(p)
+	} else {
+		held.PutPointer(p)
+	}
+}
+
+// A twin is a part that came for the first time in the object at hand, or in that one of its
+// parts which is read apart: as its strings wait in the same Text, it can be put into it again. So
+// what containers of one pod have in common is there once, although no other pod has it.
+type twin struct {
+	node *node
+	sum  sum
+	held layout.Held
+	turn int // of the text
+}
+
+// twin returns the place for a part with this sum among those of the object.
+func (d *state) twin(first uint64) *twin { return &d.twins[first>>40%uint64(len(d.twins))] }
+
+// putTwin puts the part of this sum into the variable at p, if the object has one.
+func (d *state) putTwin(first uint64, n *node, p layout.Ptr, b []byte) bool {
+	a := d.twin(first)
+	if a.node != n || a.turn != d.turn || a.sum[0] != first || a.sum != d.shares.sum(first, n, b) {
+		return false
+	}
+	put(a.held, n, p)
+	return true
+}
+
+func (d *state) noteTwin(first uint64, n *node, p layout.Ptr, b []byte) {
+	*d.twin(first) = twin{n, d.shares.sum(first, n, b), hold(n, p), d.turn}
 }
 
 // canShare tells whether values of n can be shared.
@@ -70,38 +142,24 @@ func (n *node) canShare() bool {
 // shared one must have them at once, and not take more.
 func (n *node) isMap() bool { return n.kind == aStringMap || n.kind == aBytesMap || n.kind == aMap }
 
-func (s *share) put(p layout.Ptr) {
-	if s.node.kind == aSlice {
-		s.held.PutSlice(p)
-	} else {
-		s.held.PutPointer(p)
-	}
-}
-
-func (s *shares) keep(place int, n *node, p layout.Ptr, b []byte) {
-	e := &share{node: n, text: string(b)}
-	if n.kind == aSlice {
-		e.held = layout.HoldSlice(p)
-	} else {
-		e.held = layout.HoldPointer(p)
-	}
-	s.slots[place].Store(e)
-}
-
-// sharing tells whether parts are shared: not in an object that is read again.
-func (d *state) sharing() bool { return d.prog.shares != nil && !d.text.Eager }
+// sharing tells whether equal parts are shared: not in an object that is its owner's, or is read
+// again, and not in the entries of a map that cannot wait.
+func (d *state) sharing() bool { return d.shares != nil && !d.text.Eager }
 
 // apart reads something with the strings that belong to it, and finishes them. After an error
 // the state is of no use but to begin anew.
 func (d *state) apart(read func() error) error {
-	text := d.text
+	text, turn := d.text, d.turn
 	d.text = d.spare()
+	d.text.Twins = d.shared
+	d.turns++
+	d.turn = d.turns
 	if err := read(); err != nil {
 		return err
 	}
 	d.text.Finish(d.raw, d.side)
 	d.texts = append(d.texts, d.text)
-	d.text = text
+	d.text, d.turn = text, turn
 	return nil
 }
 
@@ -121,7 +179,7 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	if !p.Pointee().IsNil() {
 		return 0, errAgain
 	}
-	n, s := f.node, d.prog.shares
+	n, s := f.node, d.shares
 	end := start
 	if n.kind == aPointer {
 		from, to := span(b, i)
@@ -136,27 +194,39 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	}
 	content := b[start:end]
 	read := func() error { return d.plainProto(f, p, b, start, i, end, tag) }
-	if len(content) < minShare || len(content) > maxShare {
+	if len(content) > maxShare {
 		if n.isMap() {
-			return end, d.apart(read)
+			err = d.apart(read)
+		} else {
+			err = read()
 		}
-		return end, read()
+		d.isShared = false
+		return end, err
 	}
-	place := s.place(n, content)
-	if e := s.slots[place].Load(); e != nil && e.node == n && e.text == string(content) {
-		e.put(p)
+	first := s.first(n, content)
+	if e := s.find(first, n, content); e != nil {
+		put(e.held, n, p)
+		d.isShared = true
 		return end, nil
 	}
-	what := sight(n, content)
-	second := s.seen[place].Swap(what) == what
-	if !second && !n.isMap() {
-		return end, read()
+	if d.putTwin(first, n, p, content) {
+		d.isShared = false
+		return end, nil
 	}
-	if err := d.apart(read); err != nil {
+	what, place := sight(first, len(content)), s.place(first)
+	second := s.seen[place].Swap(what) == what
+	if second || n.isMap() {
+		err = d.apart(read)
+	} else {
+		err = read()
+	}
+	if err != nil {
 		return 0, err
 	}
-	if second {
-		s.keep(place, n, p, content)
+	if d.isShared = second; second {
+		s.slots[place].Store(&share{s.sum(first, n, content), hold(n, p)})
+	} else {
+		d.noteTwin(first, n, p, content)
 	}
 	return end, nil
 }
@@ -193,47 +263,53 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 	if !p.Pointee().IsNil() {
 		return 0, errAgain
 	}
-	b, s := d.raw[i:], d.prog.shares
-	lengths := &s.lengths[s.place(n, b[:min(len(b), shareHead)])]
-	second := -1
-	for half := range lengths {
-		for sizes := lengths[half].Load(); sizes != 0; sizes >>= 16 {
-			size := int(sizes & 0xffff)
-			if size == 0 || size > len(b) {
-				continue
-			}
-			place := s.place(n, b[:size])
-			if e := s.slots[place].Load(); e != nil && e.node == n && e.text == string(b[:size]) {
-				e.put(p)
-				return i + size, nil
-			}
-			if s.seen[place].Load() == sight(n, b[:size]) {
-				second = place
-			}
+	b, s := d.raw[i:], d.shares
+	lengths := s.lengthsOf(n, b)
+	second := false
+	for sizes := lengths.Load(); sizes != 0; sizes >>= 16 {
+		size := int(sizes & 0xffff)
+		if size > len(b) {
+			continue
 		}
+		first := s.first(n, b[:size])
+		if e := s.find(first, n, b[:size]); e != nil {
+			put(e.held, n, p)
+			d.isShared = true
+			return i + size, nil
+		}
+		if d.putTwin(first, n, p, b[:size]) {
+			d.isShared = false
+			return i + size, nil
+		}
+		second = second || s.seen[s.place(first)].Load() == sight(first, size)
 	}
 	read := func() error {
 		next, err = d.plainJSON(n.kind, n, p, i)
 		return err
 	}
-	if second < 0 && !n.isMap() {
-		err = read()
-	} else {
+	if second || n.isMap() {
 		err = d.apart(read)
+	} else {
+		err = read()
 	}
 	if err != nil {
 		return 0, err
 	}
+	d.isShared = false
 	content := d.raw[i:next]
-	switch {
-	case len(content) < minShare || len(content) > maxShare:
-	case second >= 0 && s.place(n, content) == second:
-		s.keep(second, n, p, content)
-	default:
-		what := sight(n, content)
-		s.seen[s.place(n, content)].Store(what)
-		noteLength(&lengths[what>>13&1], len(content))
+	if len(content) > maxShare {
+		return next, nil
 	}
+	first := s.first(n, content)
+	what, place := sight(first, len(content)), s.place(first)
+	if second && s.seen[place].Load() == what {
+		s.slots[place].Store(&share{s.sum(first, n, content), hold(n, p)})
+		d.isShared = true
+		return next, nil
+	}
+	s.seen[place].Store(what)
+	noteLength(lengths, len(content))
+	d.noteTwin(first, n, p, content)
 	return next, nil
 }
 

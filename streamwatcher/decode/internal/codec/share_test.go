@@ -23,7 +23,7 @@ func TestSharedPartsAreEqual(t *testing.T) {
 		// Few places, so that parts displace one another.
 		p := mustCompile(t, typ, Config{Share: 64, Intern: 64})
 		fill := filler(int64(i))
-		var forms [2][][]byte
+		var encoded [2][][]byte
 		for range 3 {
 			obj := reflect.New(typ).Interface()
 			fill.Fill(obj)
@@ -36,18 +36,17 @@ func TestSharedPartsAreEqual(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(text) < 50_000 {
-				forms[0], forms[1] = append(forms[0], pb), append(forms[1], text)
+				encoded[0], encoded[1] = append(encoded[0], pb), append(encoded[1], text)
 			}
 		}
 		var kept []any
 		var asTheyWere []any
 		decoders := []func(raw []byte) (any, error){
-			func(raw []byte) (any, error) { return protobuf(p, raw) },
-			func(raw []byte) (any, error) { return fromJSON(p, raw) },
+			forms[0].fromShared(p), forms[1].fromShared(p),
 		}
-		theirs := []func(raw []byte) (any, error){gogo(typ), sigs(typ)}
+		theirs := []func(raw []byte) (any, error){full(gogo(typ)), full(sigs(typ))}
 		for round := range 5 {
-			for form, raws := range forms {
+			for form, raws := range encoded {
 				for _, raw := range raws {
 					got, err := decoders[form](raw)
 					if err != nil {
@@ -86,16 +85,15 @@ func TestPartsAreShared(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{{Name: "rs", Controller: &yes}}},
 			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", SecurityContext: &corev1.SecurityContext{Privileged: &yes}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}}}}
 	}
-	for encoding, decode := range map[string]func(*corev1.Pod) (any, error){
-		"protobuf": func(pod *corev1.Pod) (any, error) {
-			raw, _ := pod.Marshal()
-			return protobuf(p, raw)
-		},
-		"json": func(pod *corev1.Pod) (any, error) {
-			raw, _ := json.Marshal(pod)
-			return fromJSON(p, raw)
-		},
-	} {
+	for _, form := range forms {
+		encoding := form.name
+		decode := func(pod *corev1.Pod) (any, error) {
+			raw, err := form.encode(pod)
+			if err != nil {
+				return nil, err
+			}
+			return form.fromShared(p)(raw)
+		}
 		var pods []*corev1.Pod
 		for _, name := range []string{"a", "b", "c", "d"} {
 			got, err := decode(pod(name))
@@ -138,8 +136,8 @@ func TestGoroutinesShareAProgram(t *testing.T) {
 		var s sample
 		s.pb, _ = pod.Marshal()
 		s.text, _ = json.Marshal(pod)
-		s.fromPB, _ = gogo(typ)(s.pb)
-		s.fromText, _ = sigs(typ)(s.text)
+		s.fromPB, _ = full(gogo(typ))(s.pb)
+		s.fromText, _ = full(sigs(typ))(s.text)
 		samples = append(samples, s)
 	}
 	var wg sync.WaitGroup
@@ -147,10 +145,10 @@ func TestGoroutinesShareAProgram(t *testing.T) {
 		wg.Go(func() {
 			for i := range 60 {
 				s := samples[(i+g)%len(samples)]
-				if got, err := protobuf(p, s.pb); err != nil || !reflect.DeepEqual(got, s.fromPB) {
+				if got, err := forms[0].fromShared(p)(s.pb); err != nil || !reflect.DeepEqual(got, s.fromPB) {
 					t.Errorf("protobuf: %v", err)
 				}
-				if got, err := fromJSON(p, s.text); err != nil || !reflect.DeepEqual(got, s.fromText) {
+				if got, err := forms[1].fromShared(p)(s.text); err != nil || !reflect.DeepEqual(got, s.fromText) {
 					t.Errorf("JSON: %v", err)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
@@ -18,11 +20,27 @@ type state struct {
 	// room is how many bytes the variables may take that are still to be made.
 	room int
 
-	text   *layout.Text // own, or loose within a map that cannot wait
-	own    layout.Text
-	loose  layout.Text
-	texts  []*layout.Text   // that are not in use
-	makers []*layout.Slices // by node
+	tracker // of the version before
+	// shared says that nobody will write to the object, so that it may have parts of others.
+	shared bool
+	shares *shares // nil if none are remembered
+	smalls *smalls // not nil if shares is not
+	serial uint8   // of the object, for words
+	intern *words  // nil if no strings are
+	// turn is the number of the Text in use, turns how many there were.
+	turn, turns int
+	twins       [16]twin
+	isShared    bool // the part that was read last is in shares
+
+	scratch []byte // of packing: it is copied when it is complete
+
+	text     *layout.Text // own, or loose within a map that cannot wait
+	own      layout.Text
+	loose    layout.Text
+	texts    []*layout.Text    // that are not in use
+	makers   []*layout.Slices  // by node
+	quantity resource.Quantity // see entryOf
+	chunks   chunks
 }
 
 // maxDepth is the limit of encoding/json. Protobuf has none in apimachinery.
@@ -53,22 +71,30 @@ func (p *Program) state() *state {
 	if d, ok := p.pool.Get().(*state); ok {
 		return d
 	}
-	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes)}
+	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes), chunks: chunks{byNode: make([]*layout.Chunk, p.nodes)}}
 	d.loose.Eager = true
 	return d
 }
 
 // begin makes d ready to read raw.
 func (d *state) begin(raw []byte, eager bool) {
+	d.shared, d.shares, d.intern = false, nil, d.prog.intern
+	if d.serial++; d.serial == 0 {
+		d.serial = 1
+	}
+	d.turns++
+	d.turn = d.turns
 	d.raw, d.side, d.depth = raw, d.side[:0], 0
 	d.room = minRoom + maxGrowth*len(raw)
-	d.own.Eager = eager
+	d.own.Eager, d.own.Twins = eager, false
 	d.text = &d.own
 }
 
 // end gives the object its strings, or, after an error, forgets them.
 func (d *state) end(failed bool) {
+	d.endChunks(failed)
 	if failed {
+		d.tracker.end()
 		for _, s := range d.makers {
 			s.Reset()
 		}
@@ -77,36 +103,63 @@ func (d *state) end(failed bool) {
 	} else {
 		d.own.Finish(d.raw, d.side)
 	}
-	d.raw = nil
+	if d.shares != nil {
+		clear(d.twins[:])
+	}
+	d.raw, d.shares = nil, nil
 	if cap(d.side) > 64<<10 {
 		d.side = nil
 	}
 }
 
-// decode makes an object by read, which reads into base.
+func errTooLarge(raw []byte) error {
+	return fmt.Errorf("object of %d bytes, which is too large", len(raw))
+}
+
+// decode makes an object by read, which reads into base. It is its owner's alone.
 func (p *Program) decode(raw []byte, read func(d *state, base layout.Ptr) error) (layout.Ptr, error) {
-	if len(raw) > layout.MaxSource {
-		return layout.Ptr{}, fmt.Errorf("object of %d bytes, which is too large", len(raw))
-	}
-	d := p.state()
-	defer p.pool.Put(d)
-	base, err := d.object(raw, false, read)
-	if err == errAgain {
-		base, err = d.object(raw, true, read)
-	}
+	base, _, err := p.decodeShared(raw, nil, read)
 	return base, err
 }
 
-func (d *state) object(raw []byte, eager bool, read func(d *state, base layout.Ptr) error) (layout.Ptr, error) {
+// before is what an object that nobody will write to can have parts of.
+type before struct {
+	old layout.Ptr
+	was Parts
+}
+
+// decodeShared is decode of an object that nobody will write to, if version is not nil.
+func (p *Program) decodeShared(raw []byte, version *before, read func(d *state, base layout.Ptr) error) (layout.Ptr, Parts, error) {
+	if len(raw) > layout.MaxSource {
+		return layout.Ptr{}, nil, errTooLarge(raw)
+	}
+	d := p.state()
+	defer p.pool.Put(d)
+	base, parts, err := d.object(raw, false, version, read)
+	if err == errAgain {
+		base, parts, err = d.object(raw, true, version, read)
+	}
+	return base, parts, err
+}
+
+func (d *state) object(raw []byte, eager bool, version *before, read func(d *state, base layout.Ptr) error) (base layout.Ptr, parts Parts, err error) {
 	d.begin(raw, eager)
+	if version != nil {
+		d.shared, d.own.Twins = true, !eager
+		if !eager { // which can be written to more than once
+			d.share()
+			d.tracker.begin(version.old, version.was)
+		}
+	}
 	failed := true
 	defer func() { d.end(failed) }() // a panic of an Unmarshal method comes by here, too
-	base := d.prog.typ.New()
+	base = d.prog.typ.New()
+	d.base = base
 	if err := read(d, base); err != nil {
-		return layout.Ptr{}, err
+		return layout.Ptr{}, nil, err
 	}
 	failed = false
-	return base, nil
+	return base, d.tracker.end(), nil
 }
 
 // fieldError is an error in a field, with the path to it.

@@ -4,23 +4,17 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
-// words are strings that come again and again. Two that fall on one place take turns. It
-// is safe for several goroutines.
+// words are strings that come again and again. Each has two places where it can stand; those that
+// fall on the same two take turns. It is safe for several goroutines.
 type words struct {
 	slots []atomic.Pointer[word]
-	seen  []atomic.Uint32 // by the same place: a part of the hash of what was seen once
+	seen  []atomic.Uint32 // by the same place: of what was seen once, a part of the hash, and the object's number
 }
 
-type word struct {
-	text string
-	// quantity is what text says, if it is one that can be shared.
-	quantity resource.Quantity
-}
+type word struct{ text string }
 
 // maxWord is how long a word can be.
 const maxWord = 96
@@ -31,27 +25,49 @@ func newWords(n int) *words {
 	return &words{slots: make([]atomic.Pointer[word], n), seen: make([]atomic.Uint32, n)}
 }
 
-// again returns b as a string, if it was seen before. So what comes only once, as
+// find returns b as a word, if it was seen before. So what comes only once, as
 // names and UIDs do, is not kept.
-func (w *words) again(b []byte) (s string, ok bool) {
+func (w *words) find(b []byte) *word { return w.findOf(0, b) }
+
+// findOf is find for an object with this number, 1 to 255: what comes twice in one object, and in
+// no other, is not kept either. Of objects with the same number it may take one for the other.
+func (w *words) findOf(object uint8, b []byte) *word {
 	if len(b) > maxWord || len(b) == 0 {
-		return "", false
+		return nil
 	}
 	h := maphash.Bytes(seed, b)
 	i := h % uint64(len(w.slots))
-	if e := w.slots[i].Load(); e != nil && e.text == string(b) {
-		return e.text, true
+	first := w.slots[i].Load()
+	if first != nil && first.text == string(b) {
+		return first
 	}
-	if sight := uint32(h >> 32); w.seen[i].Swap(sight) != sight {
-		return "", false
+	j := (i + 1) % uint64(len(w.slots))
+	second := w.slots[j].Load()
+	if second != nil && second.text == string(b) {
+		return second
 	}
-	e := &word{text: string(b)}
+	sight := uint32(h>>40)<<8 | uint32(object)
+	before := w.seen[i].Swap(sight)
+	if before>>8 != sight>>8 { // what came before goes to the other place
+		before = w.seen[j].Swap(before)
+	}
+	if before>>8 != sight>>8 || before == sight && object != 0 {
+		return nil
+	}
+	if first != nil && (second == nil || h>>63 == 1) {
+		i = j
+	}
+	e := &word{string(b)}
 	w.slots[i].Store(e)
-	return e.text, true
+	return e
 }
 
-func (w *words) slot(b []byte) *atomic.Pointer[word] {
-	return &w.slots[maphash.Bytes(seed, b)%uint64(len(w.slots))]
+// again is find for the string alone.
+func (w *words) again(b []byte) (s string, ok bool) {
+	if e := w.find(b); e != nil {
+		return e.text, true
+	}
+	return "", false
 }
 
 // get returns b as a string, which may be one that was returned before.
@@ -59,37 +75,35 @@ func (w *words) get(b []byte) string {
 	if len(b) > maxWord || len(b) == 0 {
 		return string(b)
 	}
-	slot := w.slot(b)
-	if e := slot.Load(); e != nil && e.text == string(b) {
+	h := maphash.Bytes(seed, b)
+	first, second := &w.slots[h%uint64(len(w.slots))], &w.slots[(h+1)%uint64(len(w.slots))]
+	e := first.Load()
+	if e != nil && e.text == string(b) {
 		return e.text
 	}
-	e := &word{text: string(b)}
-	slot.Store(e)
+	if other := second.Load(); other != nil && other.text == string(b) {
+		return other.text
+	} else if e != nil && (other == nil || h>>63 == 1) {
+		first = second
+	}
+	e = &word{string(b)}
+	first.Store(e)
 	return e.text
 }
 
-// getQuantity parses b.
-func (w *words) getQuantity(b []byte) (resource.Quantity, error) {
-	if len(b) > maxWord || len(b) == 0 {
-		return resource.ParseQuantity(string(b))
+// known returns the word that s is, if pointers may point to it.
+func (d *state) known(s layout.Span) *word {
+	if !d.sharing() || d.intern == nil {
+		return nil
 	}
-	slot := w.slot(b)
-	if e := slot.Load(); e != nil && e.text == string(b) {
-		return e.quantity, nil
-	}
-	text := string(b)
-	q, err := resource.ParseQuantity(text)
-	if err == nil && shareable(&q) {
-		slot.Store(&word{text: text, quantity: q})
-	}
-	return q, err
+	return d.intern.findOf(d.serial, s.Of(d.raw, d.side))
 }
 
 // setString makes the string at dst that of s.
 func (d *state) setString(dst *string, s layout.Span) {
-	if d.prog.intern != nil {
-		if known, ok := d.prog.intern.again(s.Of(d.raw, d.side)); ok {
-			d.text.Known(dst, known)
+	if d.intern != nil {
+		if known := d.intern.findOf(d.serial, s.Of(d.raw, d.side)); known != nil {
+			d.text.Known(dst, known.text)
 			return
 		}
 	}
@@ -98,9 +112,9 @@ func (d *state) setString(dst *string, s layout.Span) {
 
 // word is s as a part of a map's entry.
 func (d *state) word(s layout.Span) layout.Word {
-	if d.prog.intern != nil {
-		if known, ok := d.prog.intern.again(s.Of(d.raw, d.side)); ok {
-			return layout.Word{Known: known, IsKnown: true}
+	if d.intern != nil {
+		if known := d.intern.findOf(d.serial, s.Of(d.raw, d.side)); known != nil {
+			return layout.Word{Known: known.text, IsKnown: true}
 		}
 	}
 	return layout.Word{Span: s}

@@ -5,16 +5,18 @@
 // # Vocabulary
 //
 // A [Ptr] is the address of a variable of some Go type. A [Type] makes variables
-// of one Go type, a [Slices] slices of it. A [Text] is the strings of the
-// object being decoded: where each will stand, and which bytes it has.
+// of one Go type, a [Slices] slices of it, a [Chunk] those of one object side by side. A [Text] is the strings of the
+// object being decoded: where each will stand, and which bytes it has. [Boxes] are the
+// strings and numbers of an object that has no Go type, as interfaces.
 //
 // # Invariants
 //
 // What the callers promise, and package codec keeps by compiling its tables from
 // reflect.Type alone:
 //
-//  1. A Ptr comes from Type.New, Slices.Make or Slices.Push, or from Ptr.Add with
-//     the offset of a field of the type that stands there, or an index within a slice.
+//  1. A Ptr comes from Type.New, Chunk.Take, Slices.Make or Slices.Push, is an object that
+//     was made of these ([From]), or comes from Ptr.Add with the offset of a field of the type that
+//     stands there, or an index within a slice.
 //  2. A Ptr is read and written as the type that stands there ([As]), or as
 //     one of the same underlying type: a named string as string, a map of named
 //     strings as a map of strings.
@@ -24,14 +26,18 @@
 //
 // What the package promises in turn:
 //
-//   - Every variable is allocated by the runtime with its own type, so the
-//     garbage collector sees each pointer. No address is kept as a number.
+//   - Every variable is allocated by the runtime with its own type, alone or in an array, so the
+//     garbage collector sees each pointer; only numbers, which have none, can stand in room
+//     that is of a larger type. No address is kept as a number.
 //   - No string or []byte that is handed out points into the bytes it was read
-//     from. The []byte have no spare capacity, so that appending to one cannot
+//     from, but for a [View], which says so. The []byte have no spare capacity, so that appending to one cannot
 //     reach its neighbour.
 //   - No function is borrowed from the runtime (go:linkname).
 //
-// The second invariant leans on one property of the runtime that the language
-// does not state: map[K]V and map[string]V have one representation if K's
-// underlying type is string. TestMapsOfNamedStrings guards it.
+// Two properties of the runtime that the language does not state are leant on:
+//
+//   - map[K]V and map[string]V have one representation if K's underlying type is
+//     string (the second invariant). TestMapsOfNamedStrings guards it.
+//   - An interface is two words, of which the second points to the value if that is a
+//     string or a number ([Boxes]). TestBoxes guards it.
 package layout

@@ -11,6 +11,9 @@ type Ptr struct{ p unsafe.Pointer }
 // Add returns the address off bytes behind p, in the same variable.
 func (p Ptr) Add(off uintptr) Ptr { return Ptr{unsafe.Add(p.p, off)} }
 
+// Behind returns how many bytes p is behind start, an address in the same variable.
+func (p Ptr) Behind(start Ptr) uintptr { return uintptr(p.p) - uintptr(start.p) }
+
 // IsNil tells whether p is no address.
 func (p Ptr) IsNil() bool { return p.p == nil }
 
@@ -25,6 +28,9 @@ func As[T any](p Ptr) *T { return (*T)(p.p) }
 
 // Of returns the address of v.
 func Of[T any](v *T) Ptr { return Ptr{unsafe.Pointer(v)} }
+
+// From returns p, a pointer, as a Ptr.
+func From[T any](p T) Ptr { return Ptr{*(*unsafe.Pointer)(unsafe.Pointer(&p))} }
 
 // To returns p as a T, which is a pointer type.
 func To[T any](p Ptr) T { return *(*T)(unsafe.Pointer(&p.p)) }
@@ -75,6 +81,9 @@ func TypeOf(t reflect.Type) Type { return Type{Go: t, Size: t.Size()} }
 
 // New returns a new zero variable.
 func (t *Type) New() Ptr { return Ptr{reflect.New(t.Go).UnsafePointer()} }
+
+// Copy copies the variable at src to dst. What it points to is shared then.
+func (t *Type) Copy(dst, src Ptr) { t.Value(dst).Elem().Set(t.Value(src).Elem()) }
 
 // Value returns a pointer to the variable at p, for what only reflection can do.
 func (t *Type) Value(p Ptr) reflect.Value { return reflect.NewAt(t.Go, p.p) }

@@ -59,8 +59,10 @@ func TestTextFollowsElements(t *testing.T) {
 			e := As[element](inner.Push(&text))
 			text.String(&e.s, SpanOf(j, 3), src, nil)
 		}
+		inner.Make(Of(&e.list), inner.Pushed())
 		inner.End(&text, Of(&e.list))
 	}
+	outer.Make(Of(&list), outer.Pushed())
 	outer.End(&text, Of(&list))
 	if list[0].s != "" {
 		t.Error("a string before Finish")
@@ -202,5 +204,74 @@ func TestEager(t *testing.T) {
 	text.ToNil(Of(&m))
 	if m != nil {
 		t.Error(m)
+	}
+}
+
+// With Twins, equal strings are one, also where the variable of the first got another since.
+func TestTwins(t *testing.T) {
+	src := []byte("namename-1 namename-1 other-12 namename-1 short short")
+	var a, b, c, d, e, f string
+	var raw []byte
+	text := Text{Twins: true}
+	text.String(&a, SpanOf(0, 10), src, nil)
+	text.Bytes(&raw, SpanOf(0, 10), src, nil)
+	text.String(&b, SpanOf(11, 10), src, nil)
+	text.String(&a, SpanOf(22, 8), src, nil)
+	text.Known(&e, "known")
+	text.String(&c, SpanOf(31, 10), src, nil)
+	text.String(&d, SpanOf(42, 5), src, nil)
+	text.String(&f, SpanOf(48, 5), src, nil)
+	text.BeginStrings(new(map[string]string))
+	text.Entry(Word{Span: SpanOf(31, 10)}, Word{Span: SpanOf(42, 5)})
+	text.Finish(src, nil)
+	clear(src)
+	if a != "other-12" || b != "namename-1" || c != b || d != "short" || f != d || e != "known" || string(raw) != b {
+		t.Fatalf("%q %q %q %q %q %q %q", a, b, c, d, e, f, raw)
+	}
+	if unsafe.StringData(b) != unsafe.StringData(c) || unsafe.StringData(d) == unsafe.StringData(f) || unsafe.StringData(b) == unsafe.SliceData(raw) {
+		t.Error("the long strings should be one, the short ones and the bytes should not")
+	}
+	// Far behind, it stands again.
+	many := make([]string, farTwin+2)
+	src = []byte("abcdefghijklmnopqrstuvwxyz")
+	for i := range many {
+		text.String(&many[i], SpanOf(i%(farTwin+1), 10), src, nil)
+	}
+	text.Finish(src, nil)
+	if many[0] != "abcdefghij" || many[farTwin+1] != many[0] || unsafe.StringData(many[0]) == unsafe.StringData(many[farTwin+1]) {
+		t.Errorf("%q", many)
+	}
+}
+
+// Variables that were foreseen stand in one array, others in arrays of their own; none is
+// handed out twice, all are zero.
+func TestChunk(t *testing.T) {
+	c := NewChunk(reflect.TypeFor[element]())
+	for round := range 3 {
+		seen := map[unsafe.Pointer]bool{}
+		var first unsafe.Pointer
+		for _, n := range []int{1, 2, 3, 1} {
+			p := c.Take(n, 6)
+			if first == nil {
+				first = p.p
+			}
+			for i := range n {
+				e := As[element](p.Add(uintptr(i) * unsafe.Sizeof(element{})))
+				if e.s != "" || e.next != nil || seen[unsafe.Pointer(e)] {
+					t.Fatalf("round %d: not a new variable: %+v", round, e)
+				}
+				seen[unsafe.Pointer(e)] = true
+				e.s, e.next = "used", e
+				if near := uintptr(unsafe.Pointer(e)) - uintptr(first); (near < 6*unsafe.Sizeof(*e)) != (len(seen) <= 6) {
+					t.Fatalf("round %d: variable %d is %d bytes behind the first", round, len(seen), near)
+				}
+			}
+		}
+		if c.Used() != 7 {
+			t.Errorf("%d used", c.Used())
+		}
+		if c.End(); c.Used() != 0 || c.at != nil || c.made.data != nil {
+			t.Error("End keeps something")
+		}
 	}
 }

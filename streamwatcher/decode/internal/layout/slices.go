@@ -63,6 +63,9 @@ func (s *Slices) Make(dst Ptr, n int) Ptr {
 	return Ptr{h.data}
 }
 
+// SetSlice makes the slice at dst the n elements at first.
+func SetSlice(dst, first Ptr, n int) { *(*header)(dst.p) = header{first.p, n, n} }
+
 // nothing is where slices of no elements point.
 var nothing struct{}
 
@@ -129,16 +132,18 @@ func (s *Slices) grow(text *Text) {
 	}
 }
 
-// End sets the slice at dst to the elements that were pushed.
+// Pushed returns how many elements were pushed.
+func (s *Slices) Pushed() int { return s.used }
+
+// End copies the elements that were pushed to the slice at dst, which was made for them.
 func (s *Slices) End(text *Text, dst Ptr) {
-	n := s.used
-	to := s.Make(dst, n)
-	if n > 0 {
+	if n := s.used; n > 0 {
+		to := (*header)(dst.p).data
 		s.room.len = n
 		s.made = *(*header)(dst.p)
 		reflect.Copy(s.madeV, s.roomV)
 		s.made = header{}
-		text.move(s.mark, s.room.data, uintptr(n)*s.size, to.p)
+		text.move(s.mark, s.room.data, uintptr(n)*s.size, to)
 	}
 	s.Abandon()
 }

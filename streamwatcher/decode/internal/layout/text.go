@@ -10,14 +10,17 @@ import (
 //
 // An eager Text makes each string at once, in memory of its own. That is for the
 // rare input whose variables cannot be known to stay where they are.
+//
+// With Twins, a string that stands twice in the object, not far behind its first, is there once.
 type Text struct {
-	Eager bool
+	Eager, Twins bool
 
 	pending []pending
 	maps    []pendingMap
 	pairs   []pair
 	known   []string
 	total   int
+	made    []int // with Twins: where in the buffer each of pending stands
 }
 
 // Span is a part of the bytes that are decoded, or, if Side is set, of the
@@ -40,6 +43,9 @@ func SpanOf(off, n int) Span { return Span{uint32(off), uint32(n)} }
 
 // SideSpan returns the span of n bytes at off in the side buffer.
 func SideSpan(off, n int) Span { return Span{uint32(off) | flag, uint32(n)} }
+
+// Len returns how many bytes the span has.
+func (s Span) Len() int { return int(s.len) }
 
 // Of returns the span's bytes.
 func (s Span) Of(src, side []byte) []byte {
@@ -183,25 +189,84 @@ func (t *Text) Finish(src, side []byte) {
 
 func (t *Text) finish(src, side []byte) {
 	b := builder{src: src, side: side}
+	if t.Twins {
+		t.join(src, side)
+	}
 	if t.total > 0 {
 		b.buf = make([]byte, t.total)
 	}
+	whole := b.buf
 	for i := range t.pending {
 		p := &t.pending[i]
 		switch {
 		case p.span.len&flag == 0:
-			*(*string)(p.dst) = b.string(p.span)
+			if !t.Twins {
+				*(*string)(p.dst) = b.string(p.span)
+				continue
+			}
+			at := len(whole) - len(b.buf)
+			if k := t.twin(i, p.span); k >= 0 {
+				at = t.made[k]
+				*(*string)(p.dst) = text(whole[at : at+int(p.span.len)])
+			} else {
+				*(*string)(p.dst) = b.string(p.span)
+			}
+			t.made[i] = at
 		case p.span.len == isKnown:
 			*(*string)(p.dst) = t.known[p.span.off]
 		default:
-			p.span.len &^= flag
-			*(*[]byte)(p.dst) = b.bytes(p.span)
+			*(*[]byte)(p.dst) = b.bytes(Span{p.span.off, p.span.len &^ flag})
 		}
 	}
 	for i := range t.maps {
 		t.finishMap(&b, &t.maps[i])
 	}
 	t.Reset()
+}
+
+const (
+	minTwin = 8 // what is shorter is not worth the search
+	farTwin = 8 // how many strings back the first is looked for
+)
+
+// join makes the spans of strings that are equal the same.
+func (t *Text) join(src, side []byte) {
+	t.made = append(t.made[:0], make([]int, len(t.pending))...)
+	for i := range t.pending {
+		p := &t.pending[i]
+		if p.span.len&flag != 0 || p.span.len < minTwin {
+			continue
+		}
+		content := p.span.Of(src, side)
+		for k, tries := i-1, farTwin; k >= 0 && tries > 0; k-- {
+			first := t.pending[k].span
+			if first.len&flag != 0 {
+				continue
+			}
+			if tries--; first.len == p.span.len && string(first.Of(src, side)) == string(content) {
+				p.span = first
+				t.total -= len(content)
+				break
+			}
+		}
+	}
+}
+
+// twin returns which string before the one at i has the same span, or -1.
+func (t *Text) twin(i int, span Span) int {
+	if span.len < minTwin {
+		return -1
+	}
+	for k, tries := i-1, farTwin; k >= 0 && tries > 0; k-- {
+		first := t.pending[k].span
+		if first.len&flag != 0 {
+			continue
+		}
+		if tries--; first == span {
+			return k
+		}
+	}
+	return -1
 }
 
 func (t *Text) finishMap(b *builder, m *pendingMap) {
@@ -240,6 +305,7 @@ func (t *Text) Reset() {
 	t.maps = reset(t.maps)
 	t.pairs = reset(t.pairs)
 	t.known = reset(t.known)
+	t.made = reset(t.made)
 	t.total = 0
 }
 
@@ -251,6 +317,9 @@ func reset[E any](s []E) []E {
 	}
 	return s[:0]
 }
+
+// BytesOf returns the bytes of s, to which nobody may write.
+func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // builder cuts strings from one buffer.
 type builder struct {
@@ -268,10 +337,10 @@ func (b *builder) bytes(s Span) []byte {
 	return to
 }
 
-func (b *builder) string(s Span) string {
-	to := b.bytes(s)
-	return unsafe.String(unsafe.SliceData(to), len(to))
-}
+func (b *builder) string(s Span) string { return text(b.bytes(s)) }
+
+// text returns b as a string. Nobody will write to it.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func (b *builder) word(p *pair, i int) string {
 	switch {

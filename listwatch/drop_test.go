@@ -1,0 +1,104 @@
+package listwatch
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+
+	samples "github.com/nodewatch-go/nodewatch/bench/specimen"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
+)
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// podList encodes pods as the body of a list.
+func podList(t *testing.T, enc decode.Encoding, items []corev1.Pod) []byte {
+	t.Helper()
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: items}
+	if enc == decode.JSON {
+		list.TypeMeta = metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}
+		raw, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	raw, err := list.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := kruntime.Unknown{TypeMeta: kruntime.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Raw: raw}
+	if raw, err = unknown.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte(decode.Magic), raw...)
+}
+
+// discard decodes each item and keeps none.
+type discard struct {
+	t    *testing.T
+	last *corev1.Pod
+}
+
+func (d *discard) Meta(metav1.ListMeta) error { return nil }
+func (d *discard) Item(o *decode.Object[*corev1.Pod]) (err error) {
+	if d.last, err = o.Decode(); err != nil {
+		d.t.Error(err)
+	}
+	return nil
+}
+
+// L4: managedFields and last-applied can be dropped in the decoder, never
+// allocated: a pod that has them then costs not one allocation more than one that has not.
+func TestDroppedFieldsAreNeverAllocated(t *testing.T) {
+	const items = 40
+	var heavy, light []corev1.Pod
+	for _, pod := range samples.Pods(items) {
+		pod.Annotations[lastApplied] = strings.Repeat("x", 3000)
+		pod.ManagedFields = slices.Repeat(pod.ManagedFields, 10)
+		heavy = append(heavy, *pod.DeepCopy())
+		pod.ManagedFields = nil
+		delete(pod.Annotations, lastApplied)
+		light = append(light, *pod)
+	}
+	if n := slices.IndexFunc(heavy, func(p corev1.Pod) bool { return len(p.ManagedFields) == 0 }); n >= 0 {
+		t.Fatalf("specimen %d has no managedFields", n)
+	}
+	drops := newFor[*corev1.Pod](t, "http://host", func(c *Config) {
+		c.Decode.Drop = []string{"metadata.managedFields", "metadata.annotations[" + lastApplied + "]"}
+	})
+	keeps := newFor[*corev1.Pod](t, "http://host", nil)
+	for _, enc := range []decode.Encoding{decode.JSON, decode.Protobuf} {
+		cost := func(lw *ListerWatcher[*corev1.Pod], body []byte) (allocs float64, last *corev1.Pod) {
+			sink := &discard{t: t}
+			allocs = testing.AllocsPerRun(5, func() {
+				if _, err := readBody(lw, enc, bytes.NewReader(body), sink); err != nil {
+					t.Fatal(err)
+				}
+			})
+			return allocs, sink.last
+		}
+		with, without := podList(t, enc, heavy), podList(t, enc, light)
+		all, kept := cost(keeps, with)
+		dropped, slim := cost(drops, with)
+		least, _ := cost(drops, without)
+		if len(kept.ManagedFields) == 0 || kept.Annotations[lastApplied] == "" {
+			t.Errorf("%v: without Drop the fields are gone", enc)
+		}
+		if _, there := slim.Annotations[lastApplied]; len(slim.ManagedFields) > 0 || there || len(slim.Annotations) == 0 {
+			t.Errorf("%v: with Drop a pod has %d managedFields, annotations %v", enc, len(slim.ManagedFields), slim.Annotations)
+		}
+		if dropped >= least+items { // buffers grow a few times more
+			t.Errorf("%v: %d pods cost %.0f allocations with the dropped fields on the wire, %.0f without", enc, items, dropped, least)
+		}
+		if all < dropped+10*items {
+			t.Errorf("%v: %d pods cost %.0f allocations, and %.0f with the fields dropped: the test tells nothing", enc, items, all, dropped)
+		}
+	}
+}

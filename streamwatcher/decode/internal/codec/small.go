@@ -1,0 +1,86 @@
+package codec
+
+import (
+	"sync/atomic"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
+)
+
+// smalls are numbers and bools for pointers to point to, by their value: most such pointers in
+// the API (ports, modes, grace periods, flags) point to one of a few. Nobody may
+// write to them. They are safe for several goroutines.
+type smalls struct {
+	yes, no bool
+	narrow  [256]atomic.Pointer[int32]
+	wide    [256]atomic.Pointer[int64]
+}
+
+func newSmalls() *smalls { return &smalls{yes: true} }
+
+func (s *smalls) bool(v bool) layout.Ptr {
+	if v {
+		return layout.Of(&s.yes)
+	}
+	return layout.Of(&s.no)
+}
+
+// integer returns the variable with v of size bytes, 4 or 8.
+func (s *smalls) integer(size uintptr, v int64) layout.Ptr {
+	if size == 4 {
+		return layout.Of(oneOf(&s.narrow, int32(v)))
+	}
+	return layout.Of(oneOf(&s.wide, v))
+}
+
+func oneOf[N int32 | int64](table *[256]atomic.Pointer[N], v N) *N {
+	slot := &table[uint32(v)*0x9E3779B1>>24]
+	if p := slot.Load(); p != nil && *p == v {
+		return p
+	}
+	p := new(N)
+	*p = v
+	slot.Store(p)
+	return p
+}
+
+// hasSmall tells whether pointers to n can point to a small.
+func hasSmall(n *node) bool {
+	return n.kind == aBool || n.kind == anInt && (n.size == 4 || n.size == 8)
+}
+
+// jsonSmall reads the value of n at i, a bool, number or string, and makes the pointer at p
+// point to one, which others may have too. What it pointed to is left as it is.
+func (d *state) jsonSmall(n *node, p layout.Ptr, i int) (next int, err error) {
+	if n.kind == aString {
+		if byteAt(d.raw, i) != '"' {
+			return 0, d.mismatch(i, n)
+		}
+		s, next, err := d.str(i + 1)
+		if err != nil {
+			return 0, err
+		}
+		if w := d.known(s); w != nil {
+			p.SetPointee(layout.Of(&w.text))
+			return next, nil
+		}
+		to := new(string)
+		p.SetPointee(layout.Of(to))
+		d.text.String(to, s, d.raw, d.side)
+		return next, nil
+	}
+	var yes bool
+	var narrow int32
+	var wide int64
+	switch {
+	case n.kind == aBool:
+		next, err = d.plainJSON(aBool, n, layout.Of(&yes), i)
+		p.SetPointee(d.smalls.bool(yes))
+	case n.size == 4:
+		next, err = d.jsonInteger(n, layout.Of(&narrow), i)
+		p.SetPointee(d.smalls.integer(4, int64(narrow)))
+	default:
+		next, err = d.jsonInteger(n, layout.Of(&wide), i)
+		p.SetPointee(d.smalls.integer(8, wide))
+	}
+	return next, err
+}
