@@ -1,111 +1,123 @@
 package bench
 
 import (
-	"errors"
-	"net/http"
+	"encoding/json"
+	"encoding/pem"
+	"io"
 	"net/http/httptest"
-	"slices"
-	"strings"
-	"sync"
+	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
+	"github.com/nodewatch-go/nodewatch/bench/loopback"
+	"github.com/nodewatch-go/nodewatch/bench/replay"
 )
 
-// server answers LIST with one body and WATCH with events that were encoded
-// before, over HTTP/1.1 with chunks. It is no API server: it makes the cost of the
-// server small and the same for every client.
-type server struct {
-	*httptest.Server
-	load     *load
-	watching chan struct{} // a watch is open
-	release  chan int      // send so many events on it
-
-	mu  sync.Mutex
-	log []string
+// endpoints are where a server is.
+type endpoints struct {
+	URLs    map[loopback.Link]string
+	CA      []byte // PEM of the authority of the TLS links
+	Control string
+	Bytes   int // of the list, or of the initial events of a watch-list
 }
 
-func newServer(t testing.TB, l *load) *server {
-	t.Helper()
-	s := &server{load: l, watching: make(chan struct{}), release: make(chan int)}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.log = append(s.log, r.Method+" "+r.URL.String())
-		s.mu.Unlock()
-		query := r.URL.Query()
-		switch {
-		case !strings.Contains(r.Header.Get("Accept"), l.mediaType):
-			http.Error(w, "the client does not accept "+l.mediaType, http.StatusNotAcceptable)
-		case query.Get("sendInitialEvents") != "":
-			refuseWatchList(w)
-		case query.Get("watch") == "":
-			w.Header().Set("Content-Type", l.mediaType)
-			_, _ = w.Write(l.list) // a client that has gone is not an error of the benchmark
-		default:
-			w.Header().Set("Content-Type", l.watchType)
-			s.watch(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// watch sends released events, each in a chunk of its own, and then leaves the watch open.
-func (s *server) watch(w http.ResponseWriter, r *http.Request) {
-	flush := http.NewResponseController(w).Flush
-	if flush() != nil {
-		return
-	}
-	select {
-	case s.watching <- struct{}{}:
-	case <-r.Context().Done():
-		return
-	}
-	select {
-	case n := <-s.release:
-		for _, e := range s.load.events[:n] {
-			if _, err := w.Write(e); err != nil {
-				return
+// listen serves on loopback until stop is called.
+func listen(s *replay.Server) (e endpoints, stop func()) {
+	plain := httptest.NewServer(s.Handler(replay.Plain))
+	packed := httptest.NewServer(s.Handler(replay.Gzip))
+	control := httptest.NewServer(s.Control())
+	one := httptest.NewTLSServer(s.Handler(replay.Plain))
+	two := httptest.NewUnstartedServer(s.Handler(replay.Plain))
+	two.EnableHTTP2 = true
+	two.StartTLS()
+	return endpoints{
+			URLs: map[loopback.Link]string{loopback.HTTP1: plain.URL, loopback.Gzip: packed.URL, loopback.TLS: one.URL, loopback.TLSHTTP2: two.URL},
+			// httptest has one certificate for all.
+			CA:      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Certificate().Raw}),
+			Control: control.URL,
+			Bytes:   s.CollectionBytes(),
+		}, func() {
+			for _, s := range []*httptest.Server{plain, packed, control, one, two} {
+				s.CloseClientConnections()
+				s.Close()
 			}
 		}
-		if flush() != nil {
-			return
-		}
-	case <-r.Context().Done():
-		return
+}
+
+// serveChild is the process of a server. It says where it is on standard output and ends with
+// its standard input, and so with the process that started it.
+func serveChild(spec string) error {
+	var c replay.Config
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return err
 	}
-	<-r.Context().Done()
-}
-
-func (s *server) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.log)
-}
-
-// refuseWatchList answers as an API server without the feature, so that every
-// client lists and watches.
-func refuseWatchList(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-	w.WriteHeader(http.StatusUnprocessableEntity)
-	_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid","code":422,` +
-		`"message":"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}`))
-}
-
-func podOf(obj runtime.Object) (*corev1.Pod, error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return nil, errors.New("not a pod: " + obj.GetObjectKind().GroupVersionKind().String())
+	s, err := replay.New(c)
+	if err != nil {
+		return err
 	}
-	return p, nil
+	e, stop := listen(s)
+	defer stop()
+	if err := json.NewEncoder(os.Stdout).Encode(e); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
-func samePod(t *testing.T, got, want *corev1.Pod) {
+// remote is a server in a process of its own.
+type remote struct {
+	replay.Remote
+	endpoints
+	cfg replay.Config
+	// stop ends the process. It also keeps the pipe open that the process lives by.
+	stop func()
+}
+
+// startServer starts a server process, which is stopped when t ends.
+func startServer(t testing.TB, c replay.Config) *remote {
 	t.Helper()
-	if !equality.Semantic.DeepEqual(got, want) {
-		t.Fatalf("pod %s is not what was sent (-want +got):\n%s", want.Name, cmp.Diff(want, got))
+	r := launch(t, c)
+	t.Cleanup(r.stop)
+	return r
+}
+
+// launch starts a server process.
+func launch(t testing.TB, c replay.Config) *remote {
+	t.Helper()
+	cmd := childCommand(t, serverRole, c)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := &remote{cfg: c}
+	if err := json.NewDecoder(stdout).Decode(&r.endpoints); err != nil {
+		t.Fatalf("the server did not start: %v", err)
+	}
+	r.Remote.URL = r.Control
+	r.stop = func() {
+		_ = stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server: %v", err)
+		}
+	}
+	return r
+}
+
+// servers are those that benchmarks share, by their config. They live as long as
+// this process: each takes seconds to encode what it serves.
+var servers = make(map[replay.Config]*remote)
+
+// sharedServer returns the server of a config and starts it when it is first asked for.
+func sharedServer(b *testing.B, c replay.Config) *remote {
+	b.Helper()
+	if servers[c] == nil {
+		servers[c] = launch(b, c)
+	}
+	return servers[c]
 }

@@ -1,29 +1,39 @@
-// Command report reads the output of the benchmarks of package bench, of one or
-// more runs, and writes a page with medians and ratios to client-go. It
-// invents nothing: what is not in the output is not on the page.
-//
-//	go run ./bench/report < bench.txt > bench/RESULTS.md
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 )
 
 func main() {
-	if err := run(os.Stdin, os.Stdout, runtime.Version()); err != nil {
+	plots := flag.String("plots", "", "`folder` to write the plots to; none are made without it")
+	guard := flag.Bool("guard", false, "check the guards instead of writing a page")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "report: %q is not needed: the output of the benchmarks is read from standard input\n", flag.Args())
+		os.Exit(2)
+	}
+	if err := run(os.Stdin, os.Stdout, *plots, *guard); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, out io.Writer, goVersion string) error {
+func run(in io.Reader, out io.Writer, plots string, guard bool) error {
 	res, err := parse(in)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, page(res, goVersion))
+	if guard {
+		return check(res, guards, out)
+	}
+	if plots != "" {
+		if err := draw(res, plots); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(out, page(res, plots != ""))
 	return err
 }

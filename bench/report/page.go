@@ -2,90 +2,197 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
-const (
-	ours = "nodewatch"
-	peer = "client-go"
-)
+// column is one of a table. show has the row's own value and "" where there is none.
+type column struct {
+	title string
+	show  func(res *results, k key) string
+}
 
-// about says what a benchmark measures.
-var about = map[string]string{
-	"Decode": "Framing and decoding of a watch body in memory. `client-go` is its decoder with its StreamWatcher (goroutine and channel), `client-go-decoder` the decoder alone.",
-	"Watch":  "A watch over HTTP/1.1 on loopback into the store: transport, framing, decoding, reflector, store. The server is in the same process and counts in every row.",
+// section is a table of the page.
+type section struct {
+	title, about string
+	in           func(k key) bool
+	labels       []string // of the config, before the implementation
+	columns      []column
+}
+
+// in returns whether the rows of a bench belong to a section.
+func inBench(bench string) func(key) bool { return func(k key) bool { return k.bench == bench } }
+
+// plain shows a median divided by scale.
+func plain(title, unit string, scale float64) column {
+	return column{title, func(res *results, k key) string {
+		v, ok := res.value(k, unit, median)
+		if !ok {
+			return ""
+		}
+		return number(v / scale)
+	}}
+}
+
+// withLeast shows the median, and the least in brackets.
+func withLeast(title, unit string, scale float64) column {
+	return column{title, func(res *results, k key) string {
+		m, ok := res.value(k, unit, median)
+		if !ok {
+			return ""
+		}
+		l, _ := res.value(k, unit, least)
+		return number(m/scale) + " (" + number(l/scale) + ")"
+	}}
+}
+
+// perSecond shows how many operations fit into a second.
+func perSecond(title string) column {
+	return column{title, func(res *results, k key) string {
+		v, ok := res.value(k, "ns/op", median)
+		if !ok || v == 0 {
+			return ""
+		}
+		return number(1e9 / v)
+	}}
+}
+
+// against shows client-go's median divided by the row's; in brackets that of the best runs.
+func against(title, unit string) column {
+	return column{title, func(res *results, k key) string {
+		if !strings.HasPrefix(k.impl, ours) {
+			return ""
+		}
+		c := claim{row: k, unit: unit}
+		m, l := c.judge(res, median), c.judge(res, least)
+		if !m.measured {
+			return ""
+		}
+		return fmt.Sprintf("%s (%s)", number(m.figure), number(l.figure))
+	}}
+}
+
+var sections = []section{
+	{
+		title: "Watch",
+		about: "A watch over loopback into a store of 10,000 pods, over links other than http1 of 1,000: transport, framing, decoding, reflector, store. The server has a process of its own. " +
+			"`discard` reads the same bytes and throws them away: what the transport and the server allow. cpu is the processor time of the client's process.",
+		in:     inBench("Watch"),
+		labels: []string{"link", "encoding", "fields"},
+		columns: []column{
+			withLeast("us/event", "ns/op", 1e3), perSecond("events/s"), withLeast("cpu us/event", "cpu-ns/op", 1e3), plain("B/event", "B/op", 1),
+			plain("allocs/event", "allocs/op", 1), against("times faster than client-go", "ns/op"), against("by cpu", "cpu-ns/op"),
+		},
+	},
+	{
+		title: "Decode",
+		about: "Framing and decoding of a watch body in memory. `nodewatch` is what a reflector does: managedFields dropped, parts shared, what did not change taken from the version before. " +
+			"`nodewatch-private` makes objects that are the caller's own, with all fields. `nodewatch-slim` decodes a struct of ten fields, as a reflector and (`-private`) as the caller's own. " +
+			"`client-go` is its decoder with its StreamWatcher (goroutine and channel), `client-go-decoder` the decoder alone.",
+		in:     inBench("Decode"),
+		labels: []string{"encoding"},
+		columns: []column{
+			withLeast("us/event", "ns/op", 1e3), perSecond("events/s"), plain("MB/s", "MB/s", 1), withLeast("cpu us/event", "cpu-ns/op", 1e3), plain("B/event", "B/op", 1),
+			plain("allocs/event", "allocs/op", 1), against("times faster than client-go", "ns/op"), against("by cpu", "cpu-ns/op"),
+		},
+	},
+	{
+		title: "List",
+		about: "From the request to a full store, each in a process of its own. The peak is the largest heap of samples a millisecond apart, with the collector as it is by default; " +
+			"rest is the heap when nothing happens any more; GC is a full collection then. All above what the process had before.",
+		in:     inBench("List"),
+		labels: []string{"pods", "initial", "link", "encoding", "fields"},
+		columns: []column{
+			withLeast("ms", "ns/op", 1e6), against("times faster", "ns/op"), against("by cpu", "cpu-ns/op"), plain("wire MB", "wire-B", 1e6), plain("peak MiB", "peak-B", 1<<20), against("times less", "peak-B"),
+			plain("allocs/pod", "allocs/pod", 1), plain("rest B/pod", "rest-B/pod", 1), plain("rest objects/pod", "rest-objects/pod", 1), plain("GC ms", "gc-ns", 1e6),
+		},
+	},
+	{
+		title: "Relist of unchanged pods",
+		about: "The watch ends with 410, and the client lists again. Handed on are the objects that go to the store or to subscribers; allocations and processor time are those of the process. " +
+			"peak/rest is the largest heap of a second relist over the heap at rest.",
+		in:     inBench("List"),
+		labels: []string{"pods", "encoding"},
+		columns: []column{
+			withLeast("cpu ms", "relist-cpu-ns", 1e6), against("times less", "relist-cpu-ns"), plain("allocs/pod", "relist-allocs/pod", 1),
+			plain("handed on", "relist-handed", 1), plain("peak/rest", "relist-peak/rest", 1),
+		},
+	},
+	{
+		title: "Latency",
+		about: "From the server's write to the handler, by the clock that both processes share, at so many events a second. client-go has an informer with a handler. " +
+			"A client that cannot follow queues.",
+		in:     inBench("Latency"),
+		labels: []string{"encoding", "rate"},
+		columns: []column{
+			withLeast("p50 us", "p50-ns", 1e3), withLeast("p99 us", "p99-ns", 1e3),
+		},
+	},
 }
 
 // page is the Markdown of the results.
-func page(res *results, goVersion string) string {
+func page(res *results, plots bool) string {
 	var b strings.Builder
 	b.WriteString("# Benchmark results\n\n")
-	b.WriteString("Written by `make bench` from one run on one machine; do not edit. Ratios inside a table can be compared, times of two machines or days cannot.\n\n")
+	b.WriteString("Written by `make bench` from one run on one machine; do not edit. Ratios inside a table can be compared, times of two machines or days cannot. " +
+		"The output of the benchmarks, for benchstat, is [RESULTS.txt](RESULTS.txt).\n\n")
 	for _, line := range res.env {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
-	runs := 0
-	for _, v := range res.values {
-		runs = max(runs, len(v["ns/op"]))
+	fmt.Fprintf(&b, "- GOMAXPROCS: %s, of the clients and of the server\n", res.procs)
+	if len(res.loads) > 0 {
+		fmt.Fprintf(&b, "- load average of the machine when each run began: %s\n", strings.Join(res.loads, "; "))
 	}
-	fmt.Fprintf(&b, "- GOMAXPROCS: %s\n- Go: %s\n- runs: %d, alternating; medians, and the fastest in brackets\n", res.procs, goVersion, runs)
-	b.WriteString("- input: the pods of bench/specimen, with 10,000 pods kept alive\n")
+	if res.busy() {
+		b.WriteString("- **the machine had other work**: ratios of the time that passed are as good as that allows; those by processor time and all memory figures are better\n")
+	}
+	fmt.Fprintf(&b, "- runs: %d, alternating; medians, and the best in brackets\n", res.runs)
+	b.WriteString("- input: the pods and events of bench/specimen; managedFields are dropped by both sides where fields is `dropped`\n")
 
-	var benches []string
-	for _, k := range res.order {
-		if !slices.Contains(benches, k.bench) {
-			benches = append(benches, k.bench)
+	fmt.Fprintf(&b, "\n## Must hold\n\nAgainst client-go in the same run, by the medians; 10,000 pods where nothing else is said.\n\n%s", table(res, goals))
+	if plots {
+		for _, p := range pictures {
+			fmt.Fprintf(&b, "\n![%s](%s)\n", p.title, p.file)
 		}
 	}
-	for _, bench := range benches {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", bench, about[bench])
-		b.WriteString("| encoding | | us/event | events/s | MB/s | B/event | allocs/event | speed against client-go | bytes against client-go |\n")
-		b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
-		for _, k := range res.order {
-			if k.bench == bench {
-				b.WriteString(row(res, k))
-			}
-		}
+	for _, s := range sections {
+		b.WriteString(s.markdown(res))
 	}
 	return b.String()
 }
 
-func row(res *results, k key) string {
-	v := res.values[k]
-	ns, bytes := median(v["ns/op"]), median(v["B/op"])
-	other := res.values[key{k.bench, k.encoding, peer}]
-	return fmt.Sprintf("| %s | %s | %.1f (%.1f) | %.0f | %.0f | %.0f | %.0f | %s | %s |\n",
-		k.encoding, k.impl, ns/1e3, slices.Min(v["ns/op"])/1e3, 1e9/ns, median(v["MB/s"]), bytes, median(v["allocs/op"]),
-		speed(k, v["ns/op"], other["ns/op"]), ratio(k, bytes, median(other["B/op"])))
-}
-
-// speed is how many times faster ours is: by the medians, and by the fastest
-// runs, which other work on the machine disturbs least.
-func speed(k key, own, other []float64) string {
-	byMedian := ratio(k, median(other), median(own))
-	if byMedian == "" {
+// markdown is the table, or nothing where no row of it was measured.
+func (s section) markdown(res *results) string {
+	var rows strings.Builder
+	used := make([]bool, len(s.labels)) // a label that no row has is left out
+	var keys []key
+	for _, k := range res.order {
+		if s.in(k) && s.columns[0].show(res, k) != "" {
+			keys = append(keys, k)
+			for i, l := range s.labels {
+				used[i] = used[i] || k.label(l) != ""
+			}
+		}
+	}
+	if len(keys) == 0 {
 		return ""
 	}
-	return byMedian + " (" + ratio(k, slices.Min(other), slices.Min(own)) + ")"
-}
-
-// ratio is only given for ours, against a peer that was measured too.
-func ratio(k key, a, b float64) string {
-	if k.impl != ours || a == 0 || b == 0 {
-		return ""
+	cells := func(labels func(string) string, impl string, columns func(column) string) {
+		rows.WriteString("|")
+		for i, l := range s.labels {
+			if used[i] {
+				fmt.Fprintf(&rows, " %s |", labels(l))
+			}
+		}
+		fmt.Fprintf(&rows, " %s |", impl)
+		for _, c := range s.columns {
+			fmt.Fprintf(&rows, " %s |", columns(c))
+		}
+		rows.WriteString("\n")
 	}
-	return fmt.Sprintf("%.2fx", a/b)
-}
-
-// median of the values, 0 for none.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
+	cells(func(l string) string { return l }, "", func(c column) string { return c.title })
+	cells(func(string) string { return "---" }, "---", func(column) string { return "---:" })
+	for _, k := range keys {
+		cells(k.label, k.impl, func(c column) string { return c.show(res, k) })
 	}
-	s := slices.Sorted(slices.Values(v))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
+	return fmt.Sprintf("\n## %s\n\n%s\n\n%s", s.title, s.about, rows.String())
 }

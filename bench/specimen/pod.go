@@ -44,7 +44,7 @@ func Pod(i int) *corev1.Pod {
 
 	app := fmt.Sprintf("%s-%03d", pick(shared, "checkout", "catalogue", "payment", "search", "ledger"), set)
 	hash := word(shared, 10)
-	name := app + "-" + hash + "-" + word(own, 5)
+	name := app + "-" + hash + "-" + suffix(own, i%podsPerReplicaSet)
 	created := metav1.NewTime(base.Add(time.Duration(i) * 7 * time.Second))
 	started := metav1.NewTime(created.Add(3 * time.Second))
 	containers := 2
@@ -195,7 +195,17 @@ func tokenSource() *corev1.ProjectedVolumeSource {
 func pick(r *rand.Rand, words ...string) string { return words[r.IntN(len(words))] }
 
 // word returns n characters of those that Kubernetes uses in generated names.
-func word(r *rand.Rand, n int) string { return draw(r, "bcdfghjklmnpqrstvwxz2456789", n) }
+func word(r *rand.Rand, n int) string { return draw(r, letters, n) }
+
+const letters = "bcdfghjklmnpqrstvwxz2456789"
+
+// suffix returns the five characters that end the name of pod i of a ReplicaSet. The last two are of its
+// number, so that no two pods have one name.
+func suffix(r *rand.Rand, i int) string {
+	w := []byte(word(r, 5))
+	w[3], w[4] = letters[i/len(letters)], letters[i%len(letters)]
+	return string(w)
+}
 
 func hexWord(r *rand.Rand, n int) string { return draw(r, "0123456789abcdef", n) }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,7 +39,7 @@ func TestSizes(t *testing.T) {
 // this sum, and makes older results incomparable: say so in bench/RESULTS.md.
 func TestSame(t *testing.T) {
 	t.Parallel()
-	const want = "44beb240bf504f1d"
+	const want = "782618a535786fde"
 	events, err := Events(Protobuf, Pods(120))
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +79,19 @@ func TestVariety(t *testing.T) {
 		if n != podsPerReplicaSet {
 			t.Errorf("ReplicaSet %s owns %d pods, want %d", owner, n, podsPerReplicaSet)
 		}
+	}
+}
+
+// TestSuffix: pods of one ReplicaSet have different names, however many ReplicaSets there are.
+func TestSuffix(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for i := range podsPerReplicaSet {
+		w := suffix(rand.New(rand.NewPCG(uint64(i), 1)), i)
+		if len(w) != 5 || seen[w[3:]] {
+			t.Errorf("pod %d has the suffix %q, whose end was there before or which is not five characters", i, w)
+		}
+		seen[w[3:]] = true
 	}
 }
 

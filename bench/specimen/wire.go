@@ -31,21 +31,25 @@ func Serializer(mediaType string) runtime.SerializerInfo {
 
 // Events returns each pod as a MODIFIED watch event, framed as an API server frames it.
 func Events(mediaType string, pods []*corev1.Pod) ([][]byte, error) {
-	info := Serializer(mediaType)
-	var frame bytes.Buffer
-	enc := restwatch.NewEncoder(
-		streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&frame), info.StreamSerializer.Serializer),
-		scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
-	)
 	out := make([][]byte, 0, len(pods))
 	for _, p := range pods {
-		frame.Reset()
-		if err := enc.Encode(&watch.Event{Type: watch.Modified, Object: p}); err != nil {
+		raw, err := event(mediaType, watch.Modified, p)
+		if err != nil {
 			return nil, fmt.Errorf("specimen: encoding %s as %s: %w", p.Name, mediaType, err)
 		}
-		out = append(out, bytes.Clone(frame.Bytes()))
+		out = append(out, raw)
 	}
 	return out, nil
+}
+
+func event(mediaType string, what watch.EventType, obj runtime.Object) ([]byte, error) {
+	info := Serializer(mediaType)
+	var frame bytes.Buffer
+	err := restwatch.NewEncoder(
+		streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&frame), info.StreamSerializer.Serializer),
+		scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
+	).Encode(&watch.Event{Type: what, Object: obj})
+	return frame.Bytes(), err
 }
 
 // List returns the body of a LIST that answers with the pods.
