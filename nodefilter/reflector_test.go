@@ -95,6 +95,9 @@ func TestNewPodReflectorScopes(t *testing.T) {
 		{"an own condition beside the guard", Config{Node: "node-a", Reflector: func(c *reflector.Config[*corev1.Pod]) {
 			c.Accept = func(p *corev1.Pod) bool { return p.Namespace == "default" }
 		}}, "default/db-0 default/web-0"},
+		{"kept as bytes", Config{Node: "node-a", Reflector: func(c *reflector.Config[*corev1.Pod]) {
+			c.Objects = reflector.ObjectsCompact
+		}}, "default/db-0 default/web-0 kube-system/proxy-a"},
 		{"the scope cannot be lifted", Config{Node: "node-b", ListWatch: func(c *listwatch.Config) {
 			c.FieldSelector = nil
 			c.Resource = corev1.SchemeGroupVersion.WithResource("nodes")

@@ -117,7 +117,7 @@ connection that died silently, and prints no event twice.`,
 	}
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newPods(name, s), newServe(name, s), newVersion(s))
+	root.AddCommand(newPods(name, s), newSources(name, s), newServe(name, s), newBench(name, s), newVersion(s))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root

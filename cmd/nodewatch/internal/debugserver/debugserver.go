@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +37,13 @@ type Config struct {
 	// may ask for less or more with ?max-age=DURATION.
 	MaxAge time.Duration
 	Logger *slog.Logger
+
+	// NotReady, when set, is another reason for the process not to be ready; "" for none.
+	NotReady func() string
+	// Pages are further pages of JSON, by path. What they show must have no secrets.
+	Pages map[string]func() any
+	// Collectors are served beside the reflectors' metrics.
+	Collectors []prometheus.Collector
 }
 
 // Server is a listening server.
@@ -98,6 +107,11 @@ func Handler(c Config) (http.Handler, error) {
 	); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	for _, collector := range c.Collectors {
+		if err := reg.Register(collector); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
@@ -115,18 +129,32 @@ func Handler(c Config) (http.Handler, error) {
 			plain(w, http.StatusServiceUnavailable, why)
 			return
 		}
+		if c.NotReady != nil {
+			if why := c.NotReady(); why != "" {
+				plain(w, http.StatusServiceUnavailable, why)
+				return
+			}
+		}
 		plain(w, http.StatusOK, "ok")
 	})
-	mux.HandleFunc("GET /debug/reflectors", func(w http.ResponseWriter, _ *http.Request) {
+	index := "nodewatch\n\n/metrics\n/healthz\n/readyz?max-age=30s\n/debug/reflectors"
+	page(mux, "/debug/reflectors", func() any { return views(c.Registry.Sources()) })
+	for _, path := range slices.Sorted(maps.Keys(c.Pages)) {
+		page(mux, path, c.Pages[path])
+		index += "\n" + path
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, index) })
+	return mux, nil
+}
+
+// page serves what content returns as JSON.
+func page(mux *http.ServeMux, path string, content func() any) {
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
-		_ = enc.Encode(views(c.Registry.Sources())) // the reader went away
+		_ = enc.Encode(content()) // the reader went away
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		plain(w, http.StatusOK, "nodewatch\n\n/metrics\n/healthz\n/readyz?max-age=30s\n/debug/reflectors")
-	})
-	return mux, nil
 }
 
 func plain(w http.ResponseWriter, code int, text string) {

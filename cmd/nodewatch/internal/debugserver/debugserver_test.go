@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -212,5 +213,41 @@ func TestStart(t *testing.T) {
 	client.CloseIdleConnections()
 	if _, err := client.Get("http://" + s.Addr().String() + "/healthz"); err == nil {
 		t.Error("it serves after Close")
+	}
+}
+
+// TestFurther: pages, collectors and a reason not to be ready that the caller adds.
+func TestFurther(t *testing.T) {
+	why := "sources not seen yet: api"
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "planted_things", Help: "Planted."})
+	c := Config{
+		Registry: &reflector.Registry{}, MaxAge: time.Hour, NotReady: func() string { return why },
+		Pages:      map[string]func() any{"/debug/planted": func() any { return map[string]int{"a": 1} }},
+		Collectors: []prometheus.Collector{gauge},
+	}
+	f := &fixture{}
+	var err error
+	if f.pages, err = Handler(c); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := f.get(t, "/readyz"); code != 503 || text != why+"\n" {
+		t.Errorf("%d %s", code, text)
+	}
+	why = ""
+	if code, text := f.get(t, "/readyz"); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := f.get(t, "/debug/planted"); code != 200 || text != "{\n  \"a\": 1\n}\n" {
+		t.Errorf("%d %s", code, text)
+	}
+	if _, text := f.get(t, "/metrics"); !strings.Contains(text, "planted_things 0") {
+		t.Error("the collector is not served")
+	}
+	if _, text := f.get(t, "/"); !strings.HasSuffix(text, "/debug/reflectors\n/debug/planted\n") {
+		t.Errorf("the index is %q", text)
+	}
+	c.Collectors = append(c.Collectors, gauge)
+	if _, err := Handler(c); err == nil {
+		t.Error("a collector twice is accepted")
 	}
 }

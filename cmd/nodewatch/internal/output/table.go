@@ -162,3 +162,16 @@ func printable(s string) string {
 	}
 	return b.String()
 }
+
+// Grid is a table of the caller's own rows: columns that only grow, a header
+// before the first row, no control characters.
+type Grid struct{ grid grid }
+
+// NewGrid returns a Grid with headers. least has the widths, in characters, with
+// which some columns begin.
+func NewGrid(least map[string]int, headers ...string) *Grid {
+	return &Grid{grid{headers: headers, least: least}}
+}
+
+// Write appends rows to buf; it may change them.
+func (g *Grid) Write(buf *bytes.Buffer, rows [][]string) { g.grid.write(buf, rows) }

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewatch-go/nodewatch/cmd/nodewatch/internal/output"
+	"github.com/nodewatch-go/nodewatch/internal/podtable"
+	"github.com/nodewatch-go/nodewatch/nodefilter/podconfig"
+)
+
+// sourcePrinter writes updates, one line for each pod. It remembers the pods
+// that it wrote, to say what changed.
+type sourcePrinter struct {
+	json  bool
+	grid  *output.Grid
+	known map[knownPod]*corev1.Pod
+}
+
+type knownPod struct {
+	source podconfig.Source
+	uid    types.UID
+}
+
+func newSourcePrinter(format string) *sourcePrinter {
+	return &sourcePrinter{
+		json: format == "json",
+		// The widest words of a column that would otherwise grow.
+		grid:  output.NewGrid(map[string]int{"OP": len("RECONCILE"), "NAMESPACE": len("kube-system"), "NAME": 30}, "OP", "SOURCE", "NAMESPACE", "NAME", "CHANGE"),
+		known: map[knownPod]*corev1.Pod{},
+	}
+}
+
+// sourceLine is a line of -o json.
+type sourceLine struct {
+	Op      podconfig.Op     `json:"op"`
+	Source  podconfig.Source `json:"source"`
+	Initial bool             `json:"initial,omitempty"`
+	Changed []podChange      `json:"changed,omitempty"`
+	Pod     *corev1.Pod      `json:"pod,omitempty"`
+
+	old *corev1.Pod // what was written before, of an update
+}
+
+func (p *sourcePrinter) print(buf *bytes.Buffer, u podconfig.PodUpdate) error {
+	lines := []sourceLine{{Op: u.Op, Source: u.Source, Initial: u.Initial}}
+	if len(u.Pods) > 0 {
+		lines = lines[:0]
+	}
+	for _, pod := range u.Pods {
+		key := knownPod{u.Source, pod.UID}
+		l := sourceLine{Op: u.Op, Source: u.Source, Initial: u.Initial, Pod: pod}
+		if old := p.known[key]; old != nil && u.Op != podconfig.Remove {
+			l.old, l.Changed = old, podChanges(old, pod)
+		}
+		if p.known[key] = pod; u.Op == podconfig.Remove {
+			delete(p.known, key)
+		}
+		lines = append(lines, l)
+	}
+	if !p.json {
+		rows := make([][]string, len(lines))
+		for i, l := range lines {
+			rows[i] = l.row()
+		}
+		p.grid.Write(buf, rows)
+		return nil
+	}
+	for _, l := range lines {
+		b, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		buf.Write(b)
+		buf.WriteByte('\n')
+	}
+	return nil
+}
+
+// row is the line of a table.
+func (l sourceLine) row() []string {
+	if l.Pod == nil {
+		return []string{l.Op.String(), string(l.Source), "-", "-", "no pods, initial"}
+	}
+	return []string{l.Op.String(), string(l.Source), l.Pod.Namespace, l.Pod.Name, l.change()}
+}
+
+// shownChanges is how many changes a row of a table tells.
+const shownChanges = 3
+
+// change is what a person wants to know: the pod's state in the words of kubectl
+// get pods where that says it, else the fields.
+func (l sourceLine) change() string {
+	var words []string
+	switch now := state(l.Pod); {
+	case l.Op == podconfig.Add || l.Op == podconfig.Remove:
+		words = append(words, now)
+	case l.Op == podconfig.Reconcile && state(l.old) != now:
+		words = append(words, state(l.old)+" -> "+now)
+	case l.Op == podconfig.Delete && l.old.DeletionTimestamp == nil:
+		words = append(words, now)
+		if grace := l.Pod.DeletionGracePeriodSeconds; grace != nil {
+			words = append(words, fmt.Sprintf("grace %d s", *grace))
+		}
+	default:
+		for i, c := range l.Changed {
+			if i == shownChanges {
+				words = append(words, "...")
+				break
+			}
+			words = append(words, c.String())
+		}
+	}
+	if l.Initial {
+		words = append(words, "initial")
+	}
+	if podconfig.IsMirrorPod(l.Pod) && l.Source == podconfig.APIServerSource {
+		words = append(words, "mirror")
+	}
+	return strings.Join(words, ", ")
+}
+
+// state is readiness, status and restarts, as kubectl shows them.
+func state(pod *corev1.Pod) string {
+	cells := podtable.Cells(pod, time.Now())
+	ready, status, restarts := cells[1], cells[2], cells[3]
+	if n, _, _ := strings.Cut(restarts, " "); n != "0" {
+		return fmt.Sprintf("%s %s, restarts %s", ready, status, n)
+	}
+	return ready + " " + status
+}

@@ -1,0 +1,555 @@
+package podconfig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podList is a PodList of manifests in JSON, of pairs of name and image; an image "" is invalid.
+func podList(pairs ...string) string {
+	var items []string
+	for i := 0; i < len(pairs); i += 2 {
+		items = append(items, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"app","image":%q}]}}`, pairs[i], pairs[i+1]))
+	}
+	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
+}
+
+// urlWorld is a URL source in a bubble with virtual time, with answers as a test gives them.
+type urlWorld struct {
+	t   *testing.T
+	url *URL
+	listener
+
+	mu       sync.Mutex
+	answer   func(*http.Request) (*http.Response, error)
+	requests []*http.Request
+}
+
+func (w *urlWorld) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = append(w.requests, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.answer(r)
+}
+
+// says makes the next answers.
+func (w *urlWorld) says(answer func(*http.Request) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = answer
+}
+
+// last request, and how many there were.
+func (w *urlWorld) lastRequest() (*http.Request, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests[len(w.requests)-1], len(w.requests)
+}
+
+func body(text string, headers ...string) func(*http.Request) (*http.Response, error) {
+	return status(http.StatusOK, text, headers...)
+}
+
+func status(code int, text string, headers ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		h := http.Header{}
+		for i := 0; i < len(headers); i += 2 {
+			h.Set(headers[i], headers[i+1])
+		}
+		return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Header: h,
+			Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)), Request: r}, nil
+	}
+}
+
+func refused(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+const testURL = "https://user:secret@config.example/pods?token=secret"
+
+func inURLWorld(t *testing.T, c URLConfig, first func(*http.Request) (*http.Response, error), test func(w *urlWorld)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &urlWorld{t: t, answer: first}
+		if c.URL == "" {
+			c.URL = testURL
+		}
+		c.Node, c.Transport = "n1", w
+		var err error
+		if w.url, err = NewURL(c); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.url.Run(ctx, w.tell) }()
+		synctest.Wait()
+		test(w)
+		before := time.Now()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if d := time.Since(before); d > 0 {
+			t.Errorf("Run took %v to end", d)
+		}
+	})
+}
+
+// period lets a number of periods go by.
+func (w *urlWorld) period(n int) {
+	time.Sleep(time.Duration(n) * DefaultURLPeriod)
+	synctest.Wait()
+}
+
+func (w *urlWorld) wants(changes int, images string) {
+	w.t.Helper()
+	if got := w.images(); got != images {
+		w.t.Errorf("the source has %q, want %q", got, images)
+	}
+	if got := w.n(); got != changes {
+		w.t.Errorf("%d changes were told, want %d", got, changes)
+	}
+}
+
+// wantsFault checks the fault at the URL, or at a part of it.
+func (w *urlWorld) wantsFault(part, text string) {
+	w.t.Helper()
+	got := fault(w.url.Status(), strings.TrimSpace("https://config.example/pods?... "+part))
+	if text == "" && got != "" || !strings.Contains(got, text) {
+		w.t.Errorf("the fault of the URL %s is %q, want %q in it; all are %v", part, got, text, w.url.Status().Errors)
+	}
+}
+
+// TestK1RefusedThenPodList: not seen until the first good answer.
+func TestK1RefusedThenPodList(t *testing.T) {
+	log := new(logLines)
+	inURLWorld(t, URLConfig{Logger: log.logger(), Period: time.Second}, refused, func(w *urlWorld) {
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if w.n() != 0 || w.url.Status().Seen {
+			t.Errorf("told %d changes and seen is %v before an answer", w.n(), w.url.Status().Seen)
+		}
+		w.wantsFault("", "connection refused")
+		w.says(body(podList("a", "one:1", "b", "two:2")))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.wants(1, "a-n1=one:1 b-n1=two:2")
+		if c := w.last(); !c.Full || !c.Initial || !w.url.Status().Seen {
+			t.Errorf("the first change is %+v", c)
+		}
+		w.wantsFault("", "")
+		for _, p := range w.last().Pods {
+			if p.Annotations["kubernetes.io/config.source"] != "http" || len(p.Spec.Tolerations) != 0 || p.Spec.NodeName != "n1" {
+				t.Errorf("the pod is %+v", p)
+			}
+		}
+		if got := log.String(); strings.Contains(got, "secret") {
+			t.Errorf("the log has the password:\n%s", got)
+		}
+	})
+}
+
+// TestFailuresAreSaidThreeTimes: then quietly, and aloud again after a success.
+func TestFailuresAreSaidThreeTimes(t *testing.T) {
+	log := new(logLines)
+	inURLWorld(t, URLConfig{Logger: log.logger()}, refused, func(w *urlWorld) {
+		w.period(10)
+		if got := log.count("cannot be used"); got != 3 {
+			t.Errorf("eleven failures were said %d times, want 3", got)
+		}
+		w.wantsFault("", "connection refused")
+		if got := w.url.Status().Errors[0].Count; got != 11 {
+			t.Errorf("the count is %d, want 11", got)
+		}
+		w.says(body(podList()))
+		w.period(1)
+		w.says(status(503, ""))
+		w.period(1)
+		if got := log.count("cannot be used"); got != 4 {
+			t.Errorf("a failure after a success was not said:\n%s", log)
+		}
+		w.wantsFault("", "503 Service Unavailable")
+		w.wants(1, "")
+	})
+}
+
+// TestK2Headers: split at the first colon; repeated headers; sent as given.
+func TestK2Headers(t *testing.T) {
+	h, err := ParseURLHeaders([]string{"Authorization: Bearer a:b:c", "X-A:one", "X-A: two,three"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inURLWorld(t, URLConfig{Header: h}, body(podList()), func(w *urlWorld) {
+		r, _ := w.lastRequest()
+		if got := r.Header.Get("Authorization"); got != "Bearer a:b:c" {
+			t.Errorf("Authorization is %q", got)
+		}
+		if got := strings.Join(r.Header.Values("X-A"), "|"); got != "one|two,three" {
+			t.Errorf("X-A is %q", got)
+		}
+	})
+	for _, tc := range []struct{ text, want string }{
+		{"nothing", "header 1 has no colon"}, {":x", "name is empty"}, {"a b: c", `"a b" is not a name`}, {"a: secret\nX: y", "control character"},
+	} {
+		if _, err := ParseURLHeaders([]string{tc.text}); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: error %v, want %q and no value", tc.text, err, tc.want)
+		}
+	}
+}
+
+// TestK3InvalidBody: an invalid body twice is never a success; the last good pods are kept.
+func TestK3InvalidBody(t *testing.T) {
+	for _, behaviour := range []Behaviour{Improved, KubeletCompatible} {
+		inURLWorld(t, URLConfig{Behaviour: behaviour}, body(podList("a", "one:1")), func(w *urlWorld) {
+			for i, bad := range []func(*http.Request) (*http.Response, error){
+				body("kind: ["), body("kind: ["), body("hello"), body(`{"apiVersion":"v1","kind":"Service"}`), body(manifestText("''", "x:1")),
+				status(404, podList()), status(304, ""), status(204, ""), body(podList("a", "one:1", "b", "")[:40]),
+				body(podList("a", "two:2") + strings.Repeat(" ", MaxManifestBytes)),
+			} {
+				w.says(bad)
+				w.period(1)
+				w.wants(1, "a-n1=one:1")
+				if s := w.url.Status(); len(s.Errors) != 1 {
+					t.Errorf("answer %d: the faults are %v, want one", i, s.Errors)
+				}
+			}
+			w.says(body(podList("a", "one:1")))
+			w.period(1)
+			w.wantsFault("", "")
+			w.wants(1, "a-n1=one:1")
+		})
+	}
+}
+
+// TestK3EmptyBody: an error that changes nothing; the kubelet takes it for no pods.
+// A list without items is no pods.
+func TestK3EmptyBody(t *testing.T) {
+	inURLWorld(t, URLConfig{}, body(""), func(w *urlWorld) {
+		w.wants(0, "")
+		w.says(body(podList("a", "one:1")))
+		w.period(1)
+		w.says(body(""))
+		w.period(1)
+		w.wants(1, "a-n1=one:1")
+		w.wantsFault("", "empty")
+		w.says(body(podList()))
+		w.period(1)
+		w.wants(2, "")
+		w.wantsFault("", "")
+	})
+	inURLWorld(t, URLConfig{Behaviour: KubeletCompatible}, body(podList("a", "one:1")), func(w *urlWorld) {
+		w.says(body(""))
+		w.period(1)
+		w.wants(2, "")
+		w.wantsFault("", "empty")
+		w.says(body(podList("a", "one:1")))
+		w.period(1)
+		w.wants(3, "a-n1=one:1")
+	})
+}
+
+// TestK3OneInvalidOfThree: the others are good, and this one keeps its last good version.
+func TestK3OneInvalidOfThree(t *testing.T) {
+	good, bad := podList("a", "one:1", "b", "one:1", "c", "one:1"), podList("a", "two:2", "b", "", "c", "two:2")
+	inURLWorld(t, URLConfig{}, body(good), func(w *urlWorld) {
+		w.wants(1, "a-n1=one:1 b-n1=one:1 c-n1=one:1")
+		w.says(body(bad, "ETag", `"2"`))
+		w.period(1)
+		w.wants(2, "a-n1=two:2 b-n1=one:1 c-n1=two:2")
+		w.wantsFault("items[1]", "line 1: spec.containers[0].image: Required value")
+		w.wantsFault("items[1]", "the pod default/b-n1 stays")
+		// The same again, and a 304 to it, are no success for this item.
+		w.period(1)
+		w.says(status(304, ""))
+		w.period(1)
+		w.wantsFault("items[1]", "Required value")
+		if got := w.url.Status().Errors[0].Count; got != 3 {
+			t.Errorf("the fault was counted %d times, want 3", got)
+		}
+		// It leaves the list, and nothing is left of it.
+		w.says(body(podList("a", "two:2")))
+		w.period(1)
+		w.wants(3, "a-n1=two:2")
+		if s := w.url.Status(); len(s.Errors) != 0 {
+			t.Errorf("faults: %v", s.Errors)
+		}
+	})
+	// At the start there is no last good version.
+	inURLWorld(t, URLConfig{}, body(bad), func(w *urlWorld) {
+		w.wants(1, "a-n1=two:2 c-n1=two:2")
+	})
+	// The kubelet refuses the whole list.
+	inURLWorld(t, URLConfig{Behaviour: KubeletCompatible}, body(good), func(w *urlWorld) {
+		w.says(body(bad))
+		w.period(1)
+		w.wants(1, "a-n1=one:1 b-n1=one:1 c-n1=one:1")
+		w.wantsFault("", "items[1]")
+	})
+	// An invalid item of which nobody knows which pod it was: all of them stay.
+	inURLWorld(t, URLConfig{}, body(good), func(w *urlWorld) {
+		w.says(body(podList("a", "two:2", "", "x:1")))
+		w.period(1)
+		w.wants(2, "a-n1=two:2 b-n1=one:1 c-n1=one:1")
+		w.says(body(strings.Replace(podList("a", "two:2", "b", "x:1"), `{"metadata":{"name":"b"}`, `{"kind":"Service","metadata":{"name":"b"}`, 1)))
+		w.period(1)
+		w.wants(3, "a-n1=two:2 b-n1=one:1")
+		w.wantsFault("items[1]", "items[1] is a Service, not a Pod")
+	})
+}
+
+func TestURLNameTwice(t *testing.T) {
+	inURLWorld(t, URLConfig{}, body(podList("a", "one:1", "a", "two:2")), func(w *urlWorld) {
+		w.wants(1, "a-n1=one:1")
+		w.wantsFault("items[1]", "default/a-n1")
+		// The first one is invalid and not known: the second is taken.
+		w.says(body(podList("a", "", "a", "two:2")))
+		w.period(1)
+		w.wants(1, "a-n1=one:1")
+	})
+}
+
+// TestK3Conditional: 304 is a success, and asked for only by the validators of an
+// answer that was good.
+func TestK3Conditional(t *testing.T) {
+	inURLWorld(t, URLConfig{}, body(podList("a", "one:1"), "ETag", `"1"`, "Last-Modified", "Mon, 30 Nov 2026 12:00:00 GMT"), func(w *urlWorld) {
+		w.says(status(304, ""))
+		w.period(1)
+		r, n := w.lastRequest()
+		if r.Header.Get("If-None-Match") != `"1"` || r.Header.Get("If-Modified-Since") != "Mon, 30 Nov 2026 12:00:00 GMT" || n != 2 {
+			t.Errorf("request %d has the headers %v", n, r.Header)
+		}
+		w.wants(1, "a-n1=one:1")
+		w.wantsFault("", "")
+		// The answer that is no good has another tag: it is not sent back.
+		w.says(body("kind: [", "ETag", `"2"`))
+		w.period(1)
+		w.says(status(304, ""))
+		w.period(1)
+		if r, _ := w.lastRequest(); r.Header.Get("If-None-Match") != `"1"` {
+			t.Errorf("the tag of a bad answer was sent back: %v", r.Header)
+		}
+		w.wantsFault("", "")
+		// No validators: no condition.
+		w.says(body(podList("a", "two:2")))
+		w.period(2)
+		if r, _ := w.lastRequest(); r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Modified-Since") != "" {
+			t.Errorf("conditions without validators: %v", r.Header)
+		}
+		w.wants(2, "a-n1=two:2")
+	})
+}
+
+// TestURLTimeout: a server that says nothing, or never ends, does not hold up the next try.
+func TestURLTimeout(t *testing.T) {
+	silent := func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Request: r, Body: &endless{ctx: r.Context()}}, nil
+	}
+	inURLWorld(t, URLConfig{}, silent, func(w *urlWorld) {
+		time.Sleep(DefaultURLTimeout)
+		synctest.Wait()
+		w.wantsFault("", "no whole answer within 10s")
+		w.says(body(podList("a", "one:1")))
+		w.period(1)
+		w.wants(1, "a-n1=one:1")
+	})
+}
+
+// endless is a body that comes to no end before its context does.
+type endless struct{ ctx context.Context }
+
+func (e *endless) Read([]byte) (int, error) { <-e.ctx.Done(); return 0, e.ctx.Err() }
+func (e *endless) Close() error             { return nil }
+
+// TestURLSamePod: what means the same is the same object, and no change.
+func TestURLSamePod(t *testing.T) {
+	inURLWorld(t, URLConfig{}, body(manifestText("a", "one:1")), func(w *urlWorld) {
+		w.says(body("# a comment\n" + manifestText("a", "one:1")))
+		w.period(1)
+		w.wants(1, "a-n1=one:1")
+		w.says(body(podList("a", "one:1")))
+		w.period(1)
+		w.wants(1, "a-n1=one:1")
+	})
+}
+
+// TestURLUIDIsNotOfThePassword: a new password, or other headers, are the same pods.
+func TestURLUIDIsNotOfThePassword(t *testing.T) {
+	uid := func(url string) (uid types.UID) {
+		inURLWorld(t, URLConfig{URL: url}, body(manifestText("a", "one:1")), func(w *urlWorld) { uid = w.last().Pods[0].UID })
+		return uid
+	}
+	if a, b := uid("https://u:one@a.example/p"), uid("https://u:two@a.example/p"); a != b {
+		t.Errorf("the UIDs are %s and %s, want one", a, b)
+	}
+	if a, b := uid("https://a.example/p"), uid("https://a.example/q"); a == b {
+		t.Error("two URLs have one UID")
+	}
+}
+
+// TestK3OnTheWire uses a real server: Content-Length larger than what comes, and redirects.
+func TestK3OnTheWire(t *testing.T) {
+	var mu sync.Mutex
+	var elsewhere []http.Header
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		elsewhere = append(elsewhere, r.Header)
+		io.WriteString(w, podList("other", "one:1"))
+	}))
+	defer other.Close()
+	var auth []string
+	mux := http.NewServeMux()
+	mux.HandleFunc("/short", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "10000")
+		io.WriteString(w, podList("a", "one:1"))
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, io.LimitReader(zeros{}, MaxManifestBytes+1))
+	})
+	mux.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/pods", http.StatusFound) })
+	mux.HandleFunc("/there", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/x", http.StatusFound)
+	})
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "file:///etc/passwd")
+		w.WriteHeader(http.StatusFound)
+	})
+	mux.HandleFunc("/pods", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		auth = append(auth, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Token"))
+		io.WriteString(w, podList("a", "one:1"))
+	})
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+
+	// get makes one request of a new source.
+	get := func(path string, change func(*URLConfig)) (pods []*corev1.Pod, err error) {
+		t.Helper()
+		c := URLConfig{URL: srv.URL + path, Node: "n1", Header: http.Header{"Authorization": {"Bearer secret"}, "X-Token": {"secret"}}}
+		if change != nil {
+			change(&c)
+		}
+		u, err := NewURL(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.fetcher.close()
+		err = u.once(t.Context(), func(c Change) { pods = c.Pods })
+		return pods, err
+	}
+	for _, tc := range []struct{ path, want string }{
+		{"/short", "ends before its announced end"}, {"/large", "larger than 10485760 bytes"}, {"/there", "redirect to another host"},
+		{"/round", "more than 10 redirects"}, {"/file", "redirect from http to file"}, {"/none", "404 Not Found"},
+	} {
+		if pods, err := get(tc.path, nil); err == nil || !strings.Contains(err.Error(), tc.want) || pods != nil {
+			t.Errorf("%s: %d pods, error %v, want %q", tc.path, len(pods), err, tc.want)
+		}
+	}
+	if len(elsewhere) != 0 {
+		t.Errorf("the other host was asked")
+	}
+	if pods, err := get("/here", nil); err != nil || len(pods) != 1 || auth[0] != "Bearer secret|secret" {
+		t.Errorf("a redirect on the same host: %d pods, error %v, headers %q", len(pods), err, auth)
+	}
+	if pods, err := get("/there", func(c *URLConfig) { c.Redirects = RedirectsAnyHost }); err != nil || len(pods) != 1 {
+		t.Errorf("a redirect that is allowed: %d pods, error %v", len(pods), err)
+	}
+	if len(elsewhere) != 1 || strings.Contains(fmt.Sprint(elsewhere), "secret") || strings.Contains(fmt.Sprint(elsewhere), srv.URL) {
+		t.Errorf("the other host got %v", elsewhere)
+	}
+	if pods, err := get("/there", func(c *URLConfig) { c.Behaviour = KubeletCompatible }); err != nil || len(pods) != 1 {
+		t.Errorf("the kubelet's redirect: %d pods, error %v", len(pods), err)
+	}
+}
+
+// TestRedirectRules is about what net/http would do of itself.
+func TestRedirectRules(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		rule     Redirects
+		kept, ok bool
+	}{
+		{"https://a.example/x", "https://a.example/y", RedirectsSameHost, true, true},
+		{"https://a.example/x", "https://a.example:443/y", RedirectsSameHost, true, true},
+		{"http://a.example/x", "https://a.example/y", RedirectsSameHost, true, true},
+		{"https://a.example/x", "http://a.example/y", RedirectsSameHost, false, false},
+		{"https://a.example/x", "http://a.example/y", RedirectsAnyHost, false, false},
+		{"https://a.example/x", "https://a.example:8443/y", RedirectsSameHost, false, false},
+		{"https://a.example/x", "https://a.example:8443/y", RedirectsAnyHost, false, true},
+		// net/http sends an Authorization to subdomains.
+		{"https://a.example/x", "https://sub.a.example/y", RedirectsSameHost, false, false},
+		{"https://a.example/x", "https://sub.a.example/y", RedirectsAnyHost, false, true},
+		{"http://a.example/x", "http://b.example/y", RedirectsAnyHost, false, true},
+	} {
+		u, err := NewURL(URLConfig{URL: tc.from, Node: "n", Redirects: tc.rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := httptest.NewRequest(http.MethodGet, tc.from, nil)
+		next := httptest.NewRequest(http.MethodGet, tc.to, nil)
+		next.Header.Set("X-Token", "secret")
+		err = u.fetcher.checkRedirect(next, []*http.Request{first})
+		if (err == nil) != tc.ok {
+			t.Errorf("%s to %s under %s: error %v, want followed %v", tc.from, tc.to, tc.rule, err, tc.ok)
+		} else if tc.ok && (next.Header.Get("X-Token") != "") != tc.kept {
+			t.Errorf("%s to %s under %s: headers %v, want kept %v", tc.from, tc.to, tc.rule, next.Header, tc.kept)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte(" "), len(p))), nil }
+
+func TestURLConfigErrors(t *testing.T) {
+	for _, tc := range []struct {
+		c    URLConfig
+		want string
+	}{
+		{URLConfig{Node: "n"}, `URL has the scheme ""`},
+		{URLConfig{Node: "n", URL: "ftp://user:secret@a/b"}, `URL has the scheme "ftp"`},
+		{URLConfig{Node: "n", URL: "http://user:secret@a b/\x00"}, "URL is not a URL"},
+		{URLConfig{URL: "http://a"}, "Node: nodefilter: the node name is empty"},
+		{URLConfig{Node: "n", URL: "http://a", Header: http.Header{"A b": {"secret"}}}, "Header:"},
+		{URLConfig{Node: "n", URL: "http://a", Period: -1}, "Period is -1ns"},
+		{URLConfig{Node: "n", URL: "http://a", Timeout: -1}, "Timeout is -1ns"},
+		{URLConfig{Node: "n", URL: "http://a", Redirects: "x"}, `Redirects is "x"`},
+		{URLConfig{Node: "n", URL: "http://a", Behaviour: "x"}, `Behaviour is "x"`},
+	} {
+		if _, err := NewURL(tc.c); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: error %v, want %q", tc.c, err, tc.want)
+		}
+	}
+	u, err := NewURL(URLConfig{Node: "n", URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := u.Run(ctx, func(Change) {}); err != nil {
+		t.Error(err)
+	}
+	if err := u.Run(ctx, func(Change) {}); !errors.Is(err, ErrAlreadyRun) {
+		t.Errorf("the second Run: %v", err)
+	}
+}
