@@ -106,10 +106,16 @@ func (a *attempt[T]) note(now time.Time) {
 	a.last = now
 }
 
-// healthy reports whether the watch was alive and delivering for long enough
-// that the backoff begins anew.
-func (a *attempt[T]) healthy(b *backoff) bool {
-	return a.brought > 0 && a.last.Sub(a.opened) >= min(2*b.max, time.Minute)
+// health is how long the watch was alive and delivering: up to the last thing
+// that it brought, and to its end where it was sound.
+func (a *attempt[T]) health(sound bool, now time.Time) time.Duration {
+	switch {
+	case sound:
+		return now.Sub(a.opened)
+	case a.brought == 0:
+		return 0
+	}
+	return a.last.Sub(a.opened)
 }
 
 // cadence tunes the idle limit of one stream to its bookmarks: "tuned to the

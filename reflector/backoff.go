@@ -33,6 +33,15 @@ const (
 	// calm: the server answers but is sick (429, 5xx, silence). It is busy with
 	// the work it has, so nobody comes back early: uniform over [b/2, b].
 	calm
+	// brief: the server ended a watch cleanly after a second or more, long before
+	// its time and with nothing in it. A change may come at any moment, so the
+	// wait grows to downProbe only: uniform over [b/2, b].
+	brief
+	// quiet: a watch was silent for a limit of the caller's within which a server
+	// need not say anything. As like as not it was well, so the wait is short,
+	// uniform over (0, Min/2], and does not grow: with a limit of 2 s, what a dead
+	// connection held back is there within 2.5 s.
+	quiet
 	// denied: 401 or 403. A human or a controller has to act first; each try
 	// costs the server an authorization and an audit record. Its own, longer
 	// scale, half jittered like calm.
@@ -103,7 +112,7 @@ func unreached(err error) bool {
 }
 
 // backoff is the one exponential backoff of a reflector. It grows with each
-// wait and is reset by a healthy watch only (see attempt.healthy), never by one
+// wait and is reset by a healthy period only (see backoff.healthy), never by one
 // good LIST: a server that lists and refuses to watch would be listed for ever.
 //
 // Waits for a server that is down grow to downProbe only, and take the scale no
@@ -115,6 +124,8 @@ type backoff struct {
 	waits    int        // since the last healthy period
 	steps    int        // how often the scale was doubled since then
 	placed   bool       // the last wait was one for a server that is down, over all of downProbe
+	// well is how long the last watches were healthy, of which all but the last were sound.
+	well time.Duration
 }
 
 // next returns the wait before the next attempt, which is 0 for atOnce only.
@@ -137,6 +148,15 @@ func (b *backoff) next(p pace, hint time.Duration) time.Duration {
 		wait = b.uniform(0, min(limit, maxQueued))
 	case calm:
 		wait = b.uniform(limit/2, limit)
+	case brief:
+		wait = b.uniform(min(limit, downProbe)/2, min(limit, downProbe))
+		if limit >= downProbe {
+			b.steps-- // it goes no further than that
+		}
+	case quiet:
+		b.waits++
+		b.placed = false
+		return b.uniform(0, b.min/2)
 	case denied:
 		limit = grown(max(b.max/deniedFactor, b.min), b.max*deniedFactor, b.steps)
 		wait = b.uniform(limit/2, limit)
@@ -176,7 +196,19 @@ func (b *backoff) probe(limit time.Duration) time.Duration {
 	return b.uniform(round-jitter, round)
 }
 
-func (b *backoff) reset() { b.waits, b.steps, b.placed = 0, 0, false }
+// healthy notes how long a watch was healthy, and whether it was sound: it lived
+// its time, or long enough until its connection was cut. Enough of that, in one
+// watch or in several in a row, begins the backoff anew. Who asks for short
+// watches, or is behind a load balancer that cuts what is quiet for a minute, has
+// no watch that is long enough by itself. No watch at all is 0, and not sound.
+func (b *backoff) healthy(d time.Duration, sound bool) {
+	if b.well += d; b.well >= min(2*b.max, time.Minute) {
+		b.waits, b.steps, b.placed, b.well = 0, 0, false, 0
+	}
+	if !sound {
+		b.well = 0
+	}
+}
 
 // grown is from doubled steps times, at most limit.
 func grown(from, limit time.Duration, steps int) time.Duration {

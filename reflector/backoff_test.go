@@ -67,6 +67,13 @@ func TestBackoffPaces(t *testing.T) {
 		{at(0), calm, 0, 400*ms + 1, 800 * ms},
 		{at(3), calm, 0, 3200*ms + 1, 6400 * ms},
 		{at(1000), calm, 0, 15*time.Second + 1, 30 * time.Second},
+		// A watch that was ended early: the same, up to the round of a server that is down.
+		{at(0), brief, 0, 400*ms + 1, 800 * ms},
+		{at(2), brief, 0, 1600*ms + 1, 3200 * ms},
+		{at(1000), brief, 0, 2*time.Second + 1, 4 * time.Second},
+		// A quiet watch that was well: soon, for as long as that goes on.
+		{at(0), quiet, 0, 1, 400 * ms},
+		{at(1000), quiet, 0, 1, 400 * ms},
 		// "403/401 back off long".
 		{at(0), denied, 0, 3750*ms + 1, 7500 * ms},
 		{at(4), denied, 0, time.Minute + 1, 2 * time.Minute},
@@ -89,7 +96,7 @@ func TestBackoffPaces(t *testing.T) {
 func TestBackoffNeverZero(t *testing.T) {
 	b := backoff{min: MinBackoff, max: DefaultBackoffMax}
 	for range 100 {
-		for _, p := range []pace{spread, down, calm, denied, lagging} {
+		for _, p := range []pace{spread, down, calm, brief, quiet, denied, lagging} {
 			if d := b.next(p, 0); d <= 0 {
 				t.Fatalf("pace %d waits %v", p, d)
 			}
@@ -104,9 +111,38 @@ func TestBackoffNeverZero(t *testing.T) {
 	if b.placed {
 		t.Error("a server that was reached and is down again is not given a new round")
 	}
-	b.reset()
+	b.healthy(time.Minute, false)
 	if d := b.next(calm, 0); d > MinBackoff {
 		t.Errorf("after a reset the wait is %v", d)
+	}
+}
+
+// "Reset only after a healthy period": one long watch, or several in a row that lived their time.
+func TestBackoffHealthy(t *testing.T) {
+	type watch struct {
+		healthy time.Duration
+		whole   bool
+	}
+	short := watch{9 * time.Second, true}
+	for _, c := range []struct {
+		max     time.Duration
+		watches []watch
+		reset   bool
+	}{
+		{DefaultBackoffMax, []watch{{time.Minute, false}}, true},
+		{DefaultBackoffMax, []watch{{time.Minute - 1, false}}, false},
+		{DefaultBackoffMax, []watch{short, short, short, short, short, short, short}, true},
+		{DefaultBackoffMax, []watch{short, short, short, short, short, short}, false},
+		{DefaultBackoffMax, []watch{short, short, short, short, {9 * time.Second, false}, short, short}, false},
+		{time.Second, []watch{{2 * time.Second, false}}, true},
+	} {
+		b := backoff{min: MinBackoff, max: c.max, waits: 5, steps: 5, placed: true}
+		for _, w := range c.watches {
+			b.healthy(w.healthy, w.whole)
+		}
+		if reset := b.waits == 0 && b.steps == 0 && !b.placed; reset != c.reset {
+			t.Errorf("up to %v, after %v: reset %v, want %v", c.max, c.watches, reset, c.reset)
+		}
 	}
 }
 

@@ -118,6 +118,8 @@ type Config[T any] struct {
 	Store *Store[T]
 	// InitialSync says how to list.
 	InitialSync InitialSync
+	// Objects says what the store keeps of each object. With ObjectsCompact there can be no Transform.
+	Objects Objects
 	// PageSize is how many items to ask for in one LIST; 0 is all.
 	PageSize int64
 	// WatchTimeout: each watch asks the server to end it after a random time
@@ -139,9 +141,11 @@ type Config[T any] struct {
 	Backoff Backoff
 	// Transform is called once for each received object, before it is visible
 	// to anybody, from Run's goroutine. It may change its argument. An error or
-	// a panic quarantines the object.
+	// a panic quarantines the object. It costs what ObjectsShared saves: to leave fields
+	// out, listwatch.Config.Decode is the better place.
 	Transform func(T) (T, error)
-	// Accept says whether an object, after Transform, belongs to the collection.
+	// Accept says whether an object, after Transform, belongs to the collection. It is called
+	// from Run's goroutine, once for each, and must not change the object.
 	// A stored object whose new version is refused is deleted.
 	Accept func(T) bool
 	// Rand is the source of jitter: of the waits and the watch timeouts. Only
@@ -218,6 +222,12 @@ func (c Config[T]) validate() error {
 	}
 	if c.InitialSync > InitialList {
 		bad("InitialSync is %d: use InitialAuto, InitialWatchList or InitialList", c.InitialSync)
+	}
+	switch {
+	case c.Objects > ObjectsCompact:
+		bad("Objects is %d: use ObjectsShared, ObjectsPrivate or ObjectsCompact", c.Objects)
+	case c.Objects == ObjectsCompact && c.Transform != nil:
+		bad("Transform cannot go with Objects: ObjectsCompact, which keeps the bytes that came: leave fields out by the decoder (listwatch.Config.Decode), or use ObjectsPrivate")
 	}
 	if c.PageSize < 0 {
 		bad("PageSize is %d: use 0 for one page or a positive number of items", c.PageSize)

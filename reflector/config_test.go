@@ -81,6 +81,11 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *Config[*corev1.Pod]) { c.Backoff.Min = 1 }, "Config.Backoff.Min is 1ns: use at least 10ms"},
 		{func(c *Config[*corev1.Pod]) { c.Backoff = Backoff{time.Second, time.Millisecond} }, "Config.Backoff.Max is 1ms, below Backoff.Min"},
 		{func(c *Config[*corev1.Pod]) { c.Backoff.Max = -1 }, "Config.Backoff.Min is -1ns"},
+		{func(c *Config[*corev1.Pod]) { c.Objects = 9 }, "Config.Objects is 9: use ObjectsShared"},
+		{func(c *Config[*corev1.Pod]) {
+			c.Objects = ObjectsCompact
+			c.Transform = func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
+		}, "Config.Transform cannot go with Objects: ObjectsCompact"},
 	} {
 		conf := Config[*corev1.Pod]{ListerWatcher: named[*corev1.Pod]{}}
 		c.change(&conf)
@@ -151,6 +156,14 @@ func (widgets) Kind() string { return "Widget" }
 
 func TestInitialSyncString(t *testing.T) {
 	for i, want := range map[InitialSync]string{InitialAuto: "auto", InitialWatchList: "watchlist", InitialList: "list", 7: "InitialSync(7)"} {
+		if i.String() != want {
+			t.Errorf("%q, want %q", i, want)
+		}
+	}
+}
+
+func TestObjectsString(t *testing.T) {
+	for i, want := range map[Objects]string{ObjectsShared: "shared", ObjectsPrivate: "private", ObjectsCompact: "compact", 7: "Objects(7)"} {
 		if i.String() != want {
 			t.Errorf("%q, want %q", i, want)
 		}

@@ -54,6 +54,10 @@
 // Isolation. An object that does not decode, or whose transform fails, is
 // quarantined by key and the rest goes on.
 //
+// Objects. What a store and its events hand out is shared and immutable: with
+// every other consumer, and by default (ObjectsShared) in parts with other
+// objects and versions. Config.Objects chooses; package mutationtest finds who breaks it.
+//
 // Stop. Everything ends with Run's context; Run makes no goroutine that
 // outlives it.
 package reflector

@@ -43,11 +43,13 @@ func (t EventType) String() string {
 //     C2-live.txt, C2-watchlist.txt.
 type Event[T any] struct {
 	Type EventType
-	Key  decode.Key
-	UID  types.UID
+	// Key and UID are strings of Object, as a rule: who keeps them for longer keeps copies.
+	Key decode.Key
+	UID types.UID
 	// ResourceVersion is that of Object, for Synced that of the list.
 	ResourceVersion string
-	// Object is SHARED AND IMMUTABLE: copy it before changing anything. For
+	// Object is SHARED AND IMMUTABLE: copy it before changing anything. Other consumers have the same
+	// object, and other objects, Old among them, have parts of it (see ObjectsShared). For
 	// Deleted it is the last known state, usually the final one.
 	Object T
 	// Old is for Modified the version that the subscriber knew before, just as

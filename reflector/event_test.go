@@ -14,7 +14,7 @@ func list(s *Store[*thing], rv string, objects ...string) {
 	r := s.beginReplace()
 	for _, text := range objects {
 		o := newThing(text)
-		r.put(o.meta(), o)
+		r.testPut(o.meta(), o)
 	}
 	r.commit(rv, false)
 }
@@ -55,7 +55,7 @@ func TestEventsBeforeTheFirstSync(t *testing.T) {
 		early := read(ctx, s, 10)
 		wantEvents(t, early.take())
 		r := s.beginReplace()
-		r.put(newThing("a/u1@1").meta(), newThing("a/u1@1"))
+		r.testPut(newThing("a/u1@1").meta(), newThing("a/u1@1"))
 		wantEvents(t, early.take(), "initial ADDED a/u1@1")
 
 		// One that comes in the middle of the first list waits for its end too.
@@ -255,7 +255,7 @@ func TestDeleteFollowsADeliveredAdd(t *testing.T) {
 		s := NewStore[*thing]()
 		m := s.subscribe(limit)
 		upsertThing(s, "o/u1@1")
-		if ev, ok, _ := m.pop(); !ok || describe(ev) != "ADDED o/u1@1" {
+		if ev, ok, _ := m.popEvent(); !ok || describe(ev) != "ADDED o/u1@1" {
 			t.Fatalf("got %s", describe(ev))
 		}
 		list(s, "9", "p/u2@2")

@@ -59,13 +59,9 @@ func (s *Store[T]) By(index, value string) iter.Seq2[decode.Key, T] {
 	}
 	return func(yield func(decode.Key, T) bool) {
 		s.mu.RLock()
-		bucket, _ := s.byIndex[at].get(value)
 		var snapshot []*entry[T]
-		if bucket != nil {
-			snapshot = make([]*entry[T], 0, bucket.len())
-			for _, e := range bucket.m {
-				snapshot = append(snapshot, e)
-			}
+		if b, ok := s.byIndex[at].get(value); ok {
+			snapshot = slices.Clone(b.entries)
 		}
 		s.mu.RUnlock()
 		yieldEntries(snapshot, yield)
@@ -82,7 +78,22 @@ func (s *Store[T]) indexNames() []string {
 
 // indexTable is one index: for each value the entries that have it.
 type indexTable[T any] struct {
-	shrinkingMap[string, *shrinkingMap[decode.Key, *entry[T]]]
+	shrinkingMap[string, *bucket[T]]
+}
+
+// bucket is one value of one index. Where each of its entries stands is written in the
+// entry (see place), so that a version takes the place of the one before without a search.
+type bucket[T any] struct {
+	table   *indexTable[T]
+	value   string // a copy: the bucket outlives the object that opened it
+	entries []*entry[T]
+}
+
+// place is where an entry stands in a bucket.
+type place[T any] struct {
+	*bucket[T]
+	at   int
+	next *place[T] // of the same entry
 }
 
 func checkIndexes[T any](indexes []Index[T]) {
@@ -100,9 +111,7 @@ func checkIndexes[T any](indexes []Index[T]) {
 	}
 }
 
-// indexValues asks every index for the values of obj. They are kept with the
-// entry, so that an object that somebody changed against the rules is still
-// found when it leaves the index.
+// indexValues asks every index for the values of obj.
 func indexValues[T any](indexes []Index[T], obj T) [][]string {
 	values := make([][]string, len(indexes))
 	for i, ix := range indexes {
@@ -111,42 +120,91 @@ func indexValues[T any](indexes []Index[T], obj T) [][]string {
 	return values
 }
 
-// reindexLocked takes old out of all indexes and puts e in; either may be nil.
-func (s *Store[T]) reindexLocked(old, e *entry[T]) {
-	for i := range s.byIndex {
-		if old != nil {
-			for _, v := range old.values[i] {
-				// A value that stays is overwritten below.
-				if e == nil || !slices.Contains(e.values[i], v) {
-					s.byIndex[i].drop(v, old.key)
-				}
-			}
-		}
-		if e != nil {
-			for _, v := range e.values[i] {
-				s.byIndex[i].put(v, e)
-			}
-		}
-	}
-}
-
-func (t *indexTable[T]) put(value string, e *entry[T]) {
-	bucket, ok := t.get(value)
-	if !ok {
-		bucket = new(shrinkingMap[decode.Key, *entry[T]])
-		// The bucket outlives the object that opened it.
-		t.set(strings.Clone(value), bucket)
-	}
-	bucket.set(e.key, e)
-}
-
-func (t *indexTable[T]) drop(value string, k decode.Key) {
-	bucket, ok := t.get(value)
-	if !ok {
+// reindexLocked puts d into all indexes, and takes old, which may be nil, out of those
+// that d is not in. Which they are is known by the places of old, so that an object that somebody
+// changed against the rules is still found when it leaves them.
+func (s *Store[T]) reindexLocked(old *entry[T], d draft[T]) {
+	if len(s.indexes) == 0 {
 		return
 	}
-	bucket.delete(k)
-	if bucket.len() == 0 {
-		t.delete(value)
+	n := 0
+	for _, values := range d.values {
+		n += len(values)
+	}
+	places := make([]place[T], n)
+	for i, values := range d.values {
+		for _, v := range values {
+			b := s.byIndex[i].open(v)
+			if b.of(d.entry) == nil { // a value that is named twice counts once
+				b.put(old, d.entry, &places[0])
+				places = places[1:]
+			}
+		}
+	}
+	s.unindexLocked(old)
+}
+
+// unindexLocked takes e out of all buckets in which no other version stands in its place.
+func (s *Store[T]) unindexLocked(e *entry[T]) {
+	if e == nil {
+		return
+	}
+	for p := e.in; p != nil; p = p.next {
+		if p.entries[p.at] == e {
+			p.remove(p.at)
+		}
+	}
+	e.in = nil
+}
+
+// open returns the bucket of a value.
+func (t *indexTable[T]) open(value string) *bucket[T] {
+	b, ok := t.get(value)
+	if !ok {
+		b = &bucket[T]{table: t, value: strings.Clone(value)}
+		t.set(b.value, b)
+	}
+	return b
+}
+
+// of returns the place of e in b, or nil.
+func (b *bucket[T]) of(e *entry[T]) *place[T] {
+	if e != nil {
+		for p := e.in; p != nil; p = p.next {
+			if p.bucket == b {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// put adds e at p, which is the place of old where old is in b.
+func (b *bucket[T]) put(old, e *entry[T], p *place[T]) {
+	*p = place[T]{bucket: b, at: len(b.entries), next: e.in}
+	if before := b.of(old); before != nil {
+		p.at = before.at
+		b.entries[p.at] = e
+	} else {
+		b.entries = append(b.entries, e)
+	}
+	e.in = p
+}
+
+// remove takes out what stands at at. The last one moves there. Memory is given back when
+// less than a quarter is in use.
+func (b *bucket[T]) remove(at int) {
+	last := len(b.entries) - 1
+	if moved := b.entries[last]; at != last {
+		b.entries[at] = moved
+		b.of(moved).at = at
+	}
+	b.entries[last] = nil
+	b.entries = b.entries[:last]
+	switch {
+	case last == 0:
+		b.table.delete(b.value)
+	case cap(b.entries) > shrinkFrom && last < cap(b.entries)/4:
+		b.entries = append(make([]*entry[T], 0, 2*last), b.entries...)
 	}
 }

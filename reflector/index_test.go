@@ -25,7 +25,7 @@ func TestByLabelAndNamespace(t *testing.T) {
 	put := func(namespace, name, rv string, labels map[string]string) {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, UID: types.UID("uid-" + name), ResourceVersion: rv, Labels: labels}}
-		s.upsert(decode.Meta{Namespace: namespace, Name: name, UID: o.UID, ResourceVersion: rv}, o)
+		s.testUpsert(decode.Meta{Namespace: namespace, Name: name, UID: o.UID, ResourceVersion: rv}, o)
 	}
 	put("x", "a", "1", map[string]string{"app": "web"})
 	put("x", "b", "2", map[string]string{"app": "web"})
@@ -51,7 +51,7 @@ func TestIndexFollowsTheVersions(t *testing.T) {
 	step := func(text string, values ...string) {
 		o := newThing(text)
 		o.values = values
-		s.upsert(o.meta(), o)
+		s.testUpsert(o.meta(), o)
 	}
 	check := func(want string) {
 		t.Helper()

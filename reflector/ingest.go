@@ -23,7 +23,7 @@ func (r *Reflector[T]) belongs(m *decode.Meta) bool {
 	if m.Name != "" && (m.Kind == "" || m.Kind == r.kind) {
 		return true
 	}
-	r.seen.ignored(ignoredForeign)
+	r.seen.ignored(causeForeign)
 	return false
 }
 
@@ -36,49 +36,61 @@ func learnable(m *decode.Meta) bool {
 	return !strings.HasPrefix(m.APIVersion, "meta.k8s.io/") || m.Kind == "PartialObjectMetadata"
 }
 
-// receive makes the object and hands it to put, which stores it. What does not
-// decode, what Transform fails for, and what makes a function of the caller
-// panic (Transform, Accept, an index) is quarantined: "An object that does not
+// take judges, transforms and stores what make made of an object, where err is nil; in is the
+// list that it came with, or nil. What does not decode, what Transform fails for, and what makes a
+// function of the caller panic (Transform, Accept, an index) is quarantined: "An object that does not
 // decode is quarantined by key and the rest goes on; a later good version frees it."
-func (r *Reflector[T]) receive(o *decode.Object[T], put func(T), refuse func(T)) (good bool) {
-	err := r.guard(func() error {
-		obj, err := o.Decode()
-		if err != nil {
-			return err
-		}
-		if r.cfg.Transform != nil {
-			if obj, err = r.cfg.Transform(obj); err != nil {
-				return fmt.Errorf("transform: %w", err)
-			}
-		}
-		if r.cfg.Accept != nil && !r.cfg.Accept(obj) {
-			r.seen.ignored(ignoredFiltered)
-			refuse(obj)
-			return nil
-		}
-		put(obj)
-		return nil
-	})
+//
+// It is called from Run's goroutine, in the order in which the server sent the objects.
+func (r *Reflector[T]) take(old *entry[T], m *decode.Meta, c *content[T], err error, in *intake[T]) (good bool) {
+	if err == nil {
+		err = r.admit(old, m, c, in)
+	}
 	if err != nil {
-		r.seen.quarantine(o.Meta, err)
-		r.log.Warn("object quarantined", "key", o.Meta.Key().String(), "rv", o.Meta.ResourceVersion, "err", err)
+		r.seen.quarantine(*m, err)
+		r.log.Warn("object quarantined", "key", m.Key().String(), "rv", m.ResourceVersion, "err", err)
 		return false
 	}
-	r.seen.release(o.Meta.Key())
+	r.seen.release(m.Key())
 	return true
 }
 
-// guard turns a panic of a caller's function into an error. The panic's value is
-// the caller's, who decides what is in it: it is logged.
-func (r *Reflector[T]) guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.seen.update(func(_ *Status, c *Stats) { c.Panics++ })
-			r.log.Error("panic caught", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
+// admit is the part of take in which functions of the caller run.
+func (r *Reflector[T]) admit(old *entry[T], m *decode.Meta, c *content[T], in *intake[T]) (err error) {
+	if r.cfg.Transform != nil {
+		if err := r.transform(c); err != nil {
+			return err
 		}
-	}()
-	return f()
+	}
+	defer r.recovered(&err)
+	switch {
+	case r.cfg.Accept != nil && !r.cfg.Accept(c.obj):
+		r.seen.ignored(causeFiltered)
+		r.store.remove(old, m, *c, true)
+	case in != nil:
+		in.put(old, m, *c)
+	default:
+		r.count(r.store.upsert(old, m, *c))
+	}
+	return nil
+}
+
+func (r *Reflector[T]) transform(c *content[T]) (err error) {
+	defer r.recovered(&err)
+	if c.obj, err = r.cfg.Transform(c.obj); err != nil {
+		return fmt.Errorf("transform: %w", err)
+	}
+	return nil
+}
+
+// recovered, deferred, turns a panic of a caller's function into an error. The panic's value is
+// the caller's, who decides what is in it: it is logged.
+func (r *Reflector[T]) recovered(err *error) {
+	if p := recover(); p != nil {
+		r.seen.panics.Add(1)
+		r.log.Error("panic caught", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic: %v", p)
+	}
 }
 
 // verdict is what an event was to the session.
@@ -86,63 +98,66 @@ type verdict uint8
 
 const (
 	taken    verdict = iota + 1 // dealt with: its resourceVersion counts
+	news                        // a version to be made and taken
 	skipped                     // not an object of the collection: its resourceVersion says nothing
-	old                         // from before the watch's start, and known already
+	replayed                    // from before the watch's start, and known already
 	doubtful                    // from before the watch's start, and not known: neither to apply nor to ignore
 )
 
-// apply puts one event of a watch, other than BOOKMARK and ERROR, into the
-// store. start is the resourceVersion at which the watch began, empty where it
-// began with the collection itself; gone is what the same stream deleted.
-func (r *Reflector[T]) apply(ev *streamwatcher.Event[T], start string, gone *graves) verdict {
+// judge says what an event of a watch, other than BOOKMARK and ERROR, is, and does all that can be
+// done with it before its object is made. old is what is stored under its key, or nil. start is the
+// resourceVersion at which the watch began, empty where it began with the collection itself; gone is
+// what the same stream deleted.
+func (r *Reflector[T]) judge(ev *streamwatcher.Event[T], start string, gone *graves) (old *entry[T], v verdict) {
 	o := &ev.Object
-	m := o.Meta
+	m := &o.Meta
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:
 		// "Unknown event types are skipped and counted."
-		return skipped
+		return nil, skipped
 	}
-	if r.lost(o) || !r.belongs(&m) {
-		return skipped
+	if r.lost(o) || !r.belongs(m) {
+		return nil, skipped
 	}
 	if ev.Type == watch.Deleted {
 		r.deleted(o)
 		gone.bury(m.UID, m.ResourceVersion)
-		return taken
+		return nil, taken
 	}
 	if gone.hold(m.UID, m.ResourceVersion) {
-		r.seen.ignored(ignoredStale)
-		return taken
+		r.seen.ignored(causeStale)
+		return nil, taken
 	}
-	uid, rv, known := r.store.version(m.Key())
-	same := known && uid == m.UID
+	old = r.store.find(m.Key())
+	same := old != nil && old.uid == m.UID
 	if olderRV(m.ResourceVersion, start) {
 		// A watch brings what happened after its start, so this is history.
-		r.seen.ignored(ignoredStale)
-		if same && !olderRV(rv, m.ResourceVersion) {
-			return old
+		r.seen.ignored(causeStale)
+		if same && !olderRV(old.rv, m.ResourceVersion) {
+			return nil, replayed
 		}
-		return doubtful
+		return nil, doubtful
 	}
-	if same && rv == m.ResourceVersion {
-		r.seen.ignored(ignoredDuplicate)
-		return taken
+	if same && old.rv == m.ResourceVersion {
+		r.seen.ignored(causeDuplicate)
+		return nil, taken
 	}
-	if same && olderRV(m.ResourceVersion, rv) {
-		r.seen.ignored(ignoredStale)
-		return taken
+	if same && olderRV(m.ResourceVersion, old.rv) {
+		r.seen.ignored(causeStale)
+		return nil, taken
 	}
-	if known && !same {
-		gone.bury(uid, m.ResourceVersion)
+	if old != nil && !same {
+		gone.bury(old.uid, m.ResourceVersion)
 	}
-	good := r.receive(o,
-		func(obj T) { r.count(r.store.upsert(m, obj)) },
-		func(obj T) { r.store.remove(m, obj, true) })
-	if !good && known && !same {
+	return old, news
+}
+
+// apply puts a version that was judged to be news into the store.
+func (r *Reflector[T]) apply(old *entry[T], m *decode.Meta, c *content[T], err error) {
+	if !r.take(old, m, c, err, nil) {
 		r.store.replaced(m)
 	}
-	return taken
 }
 
 // lost reports whether o was too large to hold, or is no object at all, so that
@@ -165,23 +180,21 @@ func (r *Reflector[T]) lost(o *decode.Object[T]) bool {
 // resourceVersion may lie before the watch's start: servers have sent the last
 // content as it was. The store judges by UID and by what it has.
 func (r *Reflector[T]) deleted(o *decode.Object[T]) {
-	m := o.Meta
-	if _, _, known := r.store.version(m.Key()); !known {
+	m := &o.Meta
+	old := r.store.find(m.Key())
+	if old == nil {
 		r.seen.release(m.Key())
 		return
 	}
-	var final T
-	err := r.guard(func() (err error) {
-		if final, err = o.Decode(); err == nil && r.cfg.Transform != nil {
-			final, err = r.cfg.Transform(final)
-		}
-		return err
-	})
+	final, err := r.make(o, old)
+	if err == nil && r.cfg.Transform != nil {
+		err = r.transform(&final)
+	}
 	if err != nil {
-		r.seen.update(func(_ *Status, c *Stats) { c.DecodeErrors++ })
+		r.seen.decodeErrors.Add(1)
 		r.log.Warn("final state lost", "key", m.Key().String(), "rv", m.ResourceVersion, "err", err)
 	}
-	r.count(r.store.remove(m, final, err == nil))
+	r.count(r.store.remove(old, m, final, err == nil))
 	r.seen.release(m.Key())
 }
 
@@ -189,9 +202,9 @@ func (r *Reflector[T]) deleted(o *decode.Object[T]) {
 func (r *Reflector[T]) count(out outcome) {
 	switch out {
 	case duplicate:
-		r.seen.ignored(ignoredDuplicate)
+		r.seen.ignored(causeDuplicate)
 	case stale:
-		r.seen.ignored(ignoredStale)
+		r.seen.ignored(causeStale)
 	case applied, ignored:
 		// The delete of an object that is not there changes nothing: it was
 		// filtered or quarantined, or the delete is known.

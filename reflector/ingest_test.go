@@ -25,7 +25,7 @@ func TestUnchangedItemsCostNothing(t *testing.T) {
 	}
 	m := decode.Meta{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "a", UID: "u", ResourceVersion: "7"}
 	first := decode.NewObject(m, decode.JSON, nil, anyPod{})
-	in := &intake[*corev1.Pod]{r: r, ctx: t.Context(), rep: r.store.beginReplace()}
+	in := r.newIntake(t.Context(), "")
 	if err := in.Item(&first); err != nil {
 		t.Fatal(err)
 	}

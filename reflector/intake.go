@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,14 +17,17 @@ type intake[T any] struct {
 	ctx   context.Context // ends a list whose items are in memory already
 	asked string
 	rep   *replacement[T]
+	hold  func(old *entry[T], m *decode.Meta, c content[T]) bool // takes what is not believed yet; nil: all is
+	line  line[T]
 	bad   map[decode.Key]struct{} // items that did not decode; nil until the first
 	taken bool                    // an item came
-	heard string                  // the newest resourceVersion of what changed the store
+	heard []byte                  // the newest resourceVersion of what changed the store
 }
 
 func (r *Reflector[T]) newIntake(ctx context.Context, asked string) *intake[T] {
 	in := &intake[T]{r: r, ctx: ctx, asked: asked, rep: r.store.beginReplace()}
 	in.rep.doubtful = r.session.doubt
+	in.line = line[T]{r: r, ctx: ctx, settle: func(j *job[T]) { in.settle(j.old, &j.o.Meta, &j.c, j.err) }}
 	return in
 }
 
@@ -42,6 +44,7 @@ func (in *intake[T]) Meta(m metav1.ListMeta) error {
 // One that shows only at its end that the server went back in time is read once
 // more, in doubt: what was taken for unchanged need not be.
 func (in *intake[T]) refuses(rv string) error {
+	in.line.drain()
 	if err := in.r.tooOld(in.asked, rv); err != nil { // where the metadata did not come first
 		return err
 	}
@@ -67,26 +70,45 @@ func (in *intake[T]) Item(o *decode.Object[T]) error {
 }
 
 func (in *intake[T]) take(o *decode.Object[T]) {
-	m := o.Meta
+	m := &o.Meta
 	r := in.r
-	if r.lost(o) || !r.belongs(&m) {
+	if r.lost(o) || !r.belongs(m) {
 		r.seen.item(false)
 		return
 	}
 	in.taken = true
-	if !in.rep.doubtful && in.rep.unchanged(m) {
+	in.line.await(m.Key())
+	old := r.store.find(m.Key())
+	if !in.rep.doubtful && in.rep.unchanged(old, m) {
 		r.seen.item(true)
 		return
 	}
 	r.seen.item(false)
 	in.hear(m.ResourceVersion)
-	good := r.receive(o,
-		func(obj T) { in.rep.put(m, obj) },
-		func(obj T) { r.store.remove(m, obj, true) })
-	if good {
+	if in.line.add(o, old) {
 		return
 	}
-	// What is stored of it stays: the object is there, only not readable.
+	c, err := r.make(o, old)
+	in.settle(old, m, &c, err)
+}
+
+// put takes the version of an object into the replacement.
+func (in *intake[T]) put(old *entry[T], m *decode.Meta, c content[T]) {
+	if in.hold == nil || !in.hold(old, m, c) {
+		in.rep.put(old, m, c)
+	}
+}
+
+// settle takes an item that was decoded.
+func (in *intake[T]) settle(old *entry[T], m *decode.Meta, c *content[T], err error) {
+	if !in.r.take(old, m, c, err, in) {
+		in.unreadable(m)
+	}
+}
+
+// unreadable notes an item that is quarantined. What is stored of it stays: the
+// object is there, only not readable.
+func (in *intake[T]) unreadable(m *decode.Meta) {
 	in.rep.retain(m)
 	if in.bad == nil {
 		in.bad = map[decode.Key]struct{}{}
@@ -96,22 +118,25 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 
 // hear notes a version that the list brought.
 func (in *intake[T]) hear(rv string) {
-	if in.heard == "" || olderRV(in.heard, rv) {
-		in.heard = strings.Clone(rv)
+	if len(in.heard) == 0 || olderRV(string(in.heard), rv) {
+		in.heard = append(in.heard[:0], rv...)
 	}
 }
 
 // abandon ends a list that did not come to its end. What it brought stays.
 func (in *intake[T]) abandon() {
+	in.line.close()
 	in.rep.abandon()
-	if s := &in.r.session; in.heard != "" && (s.heard == "" || olderRV(s.heard, in.heard)) {
-		s.heard = in.heard
+	heard := string(in.heard)
+	if s := &in.r.session; heard != "" && (s.heard == "" || olderRV(s.heard, heard)) {
+		s.heard = heard
 	}
 }
 
 // commit ends a complete list that is as of rv. "A server that went back in time
 // is detected, counted and answered by a full replace with real deletes."
 func (in *intake[T]) commit(rv string) replaceResult {
+	in.line.close()
 	r := in.r
 	before := r.session.newest()
 	rewound := olderRV(rv, before)

@@ -10,7 +10,7 @@ import (
 
 // mailboxLimit is the backlog up to which a subscriber gets every single
 // version. It is enough for the bursts of a node (some hundred pods times a few
-// status updates) and costs about 200 KB when full, besides the versions that
+// status updates) and costs about 100 KB when full, besides the versions that
 // nobody else keeps.
 const mailboxLimit = 1024
 
@@ -60,15 +60,15 @@ func (m *mailbox[T]) signal() {
 }
 
 // push adds a change. It never blocks on the consumer.
-func (m *mailbox[T]) push(ev Event[T], now time.Time) {
+func (m *mailbox[T]) push(c change[T], now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.signal()
 	if m.last != nil {
-		m.merge(ev, now)
+		m.merge(c, now)
 		return
 	}
-	m.queue.push(ev, now)
+	m.queue.push(c, now)
 	if m.queue.len > m.limit {
 		m.coalesce()
 	}
@@ -86,9 +86,12 @@ func (m *mailbox[T]) end() {
 // reflector has stopped and the backlog is read.
 func (m *mailbox[T]) next(ctx context.Context) (ev Event[T], ok bool) {
 	for ctx.Err() == nil {
-		ev, ok, more := m.pop()
-		if ok || !more {
-			return ev, ok
+		c, ok, more := m.pop()
+		if ok {
+			return c.event(), true
+		}
+		if !more {
+			return ev, false
 		}
 		select {
 		case <-m.wake:
@@ -99,35 +102,34 @@ func (m *mailbox[T]) next(ctx context.Context) (ev Event[T], ok bool) {
 }
 
 // pop returns what is pending; more is false when nothing will ever be.
-func (m *mailbox[T]) pop() (ev Event[T], ok, more bool) {
+func (m *mailbox[T]) pop() (c change[T], ok, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case len(m.initial) > 0:
-		e := m.initial[0]
+		c = change[T]{typ: Added, e: m.initial[0]}
 		m.initial[0] = nil // the consumer may take long; do not hold what it has
 		m.initial = m.initial[1:]
-		ev = Event[T]{Type: Added, Key: e.key, UID: e.uid, ResourceVersion: e.rv, Object: e.obj}
 	case m.queue.len > 0:
-		ev = m.popLetter()
+		c = m.popLetter()
 	default:
 		m.initial = nil
-		return ev, false, !m.ended
+		return c, false, !m.ended
 	}
-	ev.Initial = !m.synced
-	m.synced = m.synced || ev.Type == Synced
-	return ev, true, true
+	c.initial = !m.synced
+	m.synced = m.synced || c.typ == Synced
+	return c, true, true
 }
 
-func (m *mailbox[T]) popLetter() Event[T] {
+func (m *mailbox[T]) popLetter() change[T] {
 	l := m.queue.first
 	m.queue.remove(l)
 	if m.last != nil {
-		switch last := m.last[l.ev.Key]; {
+		switch last := m.last[l.e.key]; {
 		case l == m.marker:
 			m.marker = nil
 		case last == l:
-			delete(m.last, l.ev.Key)
+			delete(m.last, l.e.key)
 		default:
 			last.before = nil
 		}
@@ -135,7 +137,7 @@ func (m *mailbox[T]) popLetter() Event[T] {
 			m.last = nil // caught up
 		}
 	}
-	return l.ev
+	return l.change
 }
 
 // coalesce turns the plain queue into a coalescing one.
@@ -144,43 +146,43 @@ func (m *mailbox[T]) coalesce() {
 	m.queue = queue[T]{}
 	m.last = make(map[decode.Key]*letter[T])
 	for ; l != nil; l = l.next {
-		m.merge(l.ev, l.at)
+		m.merge(l.change, l.at)
 	}
 }
 
-// merge adds ev to a mailbox that coalesces.
-func (m *mailbox[T]) merge(ev Event[T], now time.Time) {
-	if ev.Type == Synced {
+// merge adds c to a mailbox that coalesces.
+func (m *mailbox[T]) merge(c change[T], now time.Time) {
+	if c.typ == Synced {
 		// Only the last complete list is of interest, and its mark has to
 		// stay behind everything that the list brought.
 		if m.marker != nil {
 			m.queue.remove(m.marker)
 			m.coalesced++
 		}
-		m.marker = m.queue.push(ev, now)
+		m.marker = m.queue.push(c, now)
 		return
 	}
-	last := m.last[ev.Key]
+	last := m.last[c.e.key]
 	if last == nil {
-		m.last[ev.Key] = m.queue.push(ev, now)
+		m.last[c.e.key] = m.queue.push(c, now)
 		return
 	}
-	merged, how := merge(last.ev, ev)
+	merged, how := merge(last.change, c)
 	switch how {
 	case mergedBoth:
-		l := m.queue.push(ev, now)
+		l := m.queue.push(c, now)
 		l.before = last
-		m.last[ev.Key] = l
+		m.last[c.e.key] = l
 	case mergedOne:
-		last.ev = merged
+		last.change = merged
 		m.coalesced++
 	case mergedNone:
 		m.coalesced += 2
 		m.queue.remove(last)
 		if last.before != nil {
-			m.last[ev.Key] = last.before
+			m.last[c.e.key] = last.before
 		} else {
-			delete(m.last, ev.Key)
+			delete(m.last, c.e.key)
 		}
 	}
 }
@@ -204,21 +206,20 @@ const (
 //	Deleted  Added     both: the consumer has to let go of the old object first
 //
 // A store produces no other pair; one that it should not is kept as it is.
-func merge[T any](a, b Event[T]) (Event[T], merging) {
+func merge[T any](a, b change[T]) (change[T], merging) {
 	switch {
-	case a.Type == Added && b.Type == Modified:
-		var none T
-		b.Type, b.Old = Added, none
+	case a.typ == Added && b.typ == Modified:
+		b.typ, b.old = Added, nil
 		return b, mergedOne
-	case a.Type == Added && b.Type == Deleted:
-		return Event[T]{}, mergedNone
-	case a.Type == Modified && b.Type == Modified:
-		b.Old = a.Old
+	case a.typ == Added && b.typ == Deleted:
+		return change[T]{}, mergedNone
+	case a.typ == Modified && b.typ == Modified:
+		b.old = a.old
 		return b, mergedOne
-	case a.Type == Modified && b.Type == Deleted:
+	case a.typ == Modified && b.typ == Deleted:
 		return b, mergedOne
 	}
-	return Event[T]{}, mergedBoth
+	return change[T]{}, mergedBoth
 }
 
 // mailboxStats is a mailbox at one moment.
@@ -243,7 +244,7 @@ func (m *mailbox[T]) stats(now time.Time) mailboxStats {
 
 // letter is one pending event.
 type letter[T any] struct {
-	ev         Event[T]
+	change[T]
 	at         time.Time  // when it was pushed; of merged ones the first
 	before     *letter[T] // of the same object, while the mailbox coalesces
 	prev, next *letter[T]
@@ -255,8 +256,8 @@ type queue[T any] struct {
 	len         int
 }
 
-func (q *queue[T]) push(ev Event[T], at time.Time) *letter[T] {
-	l := &letter[T]{ev: ev, at: at, prev: q.last}
+func (q *queue[T]) push(c change[T], at time.Time) *letter[T] {
+	l := &letter[T]{change: c, at: at, prev: q.last}
 	if q.last != nil {
 		q.last.next = l
 	} else {

@@ -12,24 +12,28 @@ import (
 )
 
 // event reads what describe writes: "MODIFIED a/u1@7<5", "DELETED a/u1@7?", "SYNCED@9".
-func event(text string) Event[*thing] {
+func event(text string) change[*thing] {
 	if rv, ok := strings.CutPrefix(text, "SYNCED@"); ok {
-		return Event[*thing]{Type: Synced, ResourceVersion: rv}
+		return syncedAt[*thing](rv)
 	}
 	word, object, _ := strings.Cut(text, " ")
 	object, unknown := strings.CutSuffix(object, "?")
 	object, old, modified := strings.Cut(object, "<")
 	o := newThing(object)
-	ev := Event[*thing]{Key: o.meta().Key(), UID: types.UID(o.uid), ResourceVersion: o.rv, Object: o, FinalStateUnknown: unknown}
+	c := change[*thing]{unknown: unknown, e: entryOf(o)}
 	for _, t := range []EventType{Added, Modified, Deleted} {
 		if t.String() == word {
-			ev.Type = t
+			c.typ = t
 		}
 	}
 	if modified {
-		ev.Old = &thing{name: o.name, uid: o.uid, rv: old}
+		c.old = entryOf(&thing{name: o.name, uid: o.uid, rv: old})
 	}
-	return ev
+	return c
+}
+
+func entryOf(o *thing) *entry[*thing] {
+	return &entry[*thing]{key: o.meta().Key(), uid: types.UID(o.uid), rv: o.rv, content: content[*thing]{obj: o}}
 }
 
 // TestCoalescing is the algebra of the mailbox: what a subscriber that is
@@ -116,7 +120,7 @@ func TestCoalescingGoesOnBehindTheReader(t *testing.T) {
 	}
 	pop := func(want string) {
 		t.Helper()
-		if ev, ok, _ := m.pop(); !ok || describe(ev) != want {
+		if ev, ok, _ := m.popEvent(); !ok || describe(ev) != want {
 			t.Errorf("got %s, want %s", describe(ev), want)
 		}
 	}
@@ -166,7 +170,7 @@ func TestMailboxIsBounded(t *testing.T) {
 		removeThing(s, fmt.Sprintf("short%d/s%d@%d", i, i, rv+1))
 		if i%100 == 0 {
 			s.beginReplace().abandon()
-			s.publishLocked(Event[*thing]{Type: Synced, ResourceVersion: fmt.Sprint(rv)})
+			s.publishLocked(syncedAt[*thing](fmt.Sprint(rv)))
 		}
 		peak = max(peak, m.stats(time.Now()).depth)
 	}
@@ -178,7 +182,7 @@ func TestMailboxIsBounded(t *testing.T) {
 	}
 	final := map[string]string{}
 	for {
-		ev, ok, _ := m.pop()
+		ev, ok, _ := m.popEvent()
 		if !ok {
 			break
 		}
@@ -195,7 +199,7 @@ func TestMailboxIsBounded(t *testing.T) {
 
 func TestMailboxStats(t *testing.T) {
 	at := time.Now()
-	m := newMailbox(0, []*entry[*thing]{{obj: newThing("z/u0@1")}}, at)
+	m := newMailbox(0, []*entry[*thing]{entryOf(newThing("z/u0@1"))}, at)
 	m.push(event("MODIFIED a/u1@2<1"), at.Add(2*time.Second))
 	m.push(event("MODIFIED a/u1@3<2"), at.Add(4*time.Second))
 	m.push(event("ADDED b/u1@4"), at.Add(5*time.Second))

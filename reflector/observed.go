@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +20,17 @@ import (
 type observed struct {
 	lists, watches histogram
 
+	// What is counted for each event or item stands apart from what mu guards.
+	events               [indexesN]atomic.Uint64
+	causes               [causesN]atomic.Uint64
+	items, skips         atomic.Uint64
+	listed               atomic.Int64 // items of the list under way
+	panics, decodeErrors atomic.Uint64
+
 	mu     sync.Mutex // guards all below
 	status Status     // without Objects and Quarantined, which are filled in when asked for
 	stats  Stats      // without what store and transfer count
-	// quarantined are the objects that did not decode, by key.
+	// quarantined are the objects that did not decode, by key. Only Run's goroutine changes it.
 	quarantined map[decode.Key]Quarantined
 	// lastByte asks the open stream when its last bytes came; nil when none is open.
 	lastByte func() time.Time
@@ -33,7 +41,6 @@ func newObserved(name, resource string, first State) *observed {
 		status: Status{Name: name, Resource: resource, State: first, Since: time.Now()},
 		stats: Stats{
 			Lists: map[string]uint64{}, WatchLists: map[string]uint64{},
-			Events: map[string]uint64{}, Ignored: map[string]uint64{},
 			Restarts: map[reason.Reason]uint64{},
 		},
 	}
@@ -49,24 +56,10 @@ func (o *observed) update(change func(*Status, *Stats)) {
 }
 
 // event counts one watch event that was read.
-func (o *observed) event(typ watch.EventType) {
-	word := string(typ)
-	switch typ {
-	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error:
-	default:
-		word = unknownType
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stats.Events[word]++
-}
+func (o *observed) event(typ watch.EventType) { o.events[typeIndex(typ)].Add(1) }
 
 // ignored counts one event or item that was not applied.
-func (o *observed) ignored(cause string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stats.Ignored[cause]++
-}
+func (o *observed) ignored(c cause) { o.causes[c].Add(1) }
 
 // read notes that an event or a bookmark of a live watch was read and dealt with at now.
 func (o *observed) read(now time.Time, rv string, bookmark bool) {
@@ -80,7 +73,8 @@ func (o *observed) read(now time.Time, rv string, bookmark bool) {
 
 // listing starts the progress of a list or watch-list.
 func (o *observed) listing() {
-	o.update(func(s *Status, _ *Stats) { s.ListedItems, s.RemainingItems = 0, 0 })
+	o.listed.Store(0)
+	o.update(func(s *Status, _ *Stats) { s.RemainingItems = 0 })
 }
 
 // remaining notes what the server says of a page.
@@ -95,13 +89,11 @@ func (o *observed) remaining(m metav1.ListMeta) {
 
 // item counts one item; skipped says that the store had it already.
 func (o *observed) item(skipped bool) {
-	o.update(func(s *Status, c *Stats) {
-		s.ListedItems++
-		c.ListItems++
-		if skipped {
-			c.ListSkips++
-		}
-	})
+	o.listed.Add(1)
+	o.items.Add(1)
+	if skipped {
+		o.skips.Add(1)
+	}
 }
 
 // outcome counts the end of a LIST request or a watch-list.
@@ -139,9 +131,9 @@ func (o *observed) closed(lived time.Duration) {
 
 // quarantine notes that an object did not decode.
 func (o *observed) quarantine(m decode.Meta, err error) {
+	o.decodeErrors.Add(1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.stats.DecodeErrors++
 	if m.Name == "" {
 		return // too large to hold, or no object: there is no key to keep it under
 	}
@@ -167,6 +159,9 @@ func ownKey(k decode.Key) decode.Key {
 
 // release frees an object: a good version of it came, or it is gone.
 func (o *observed) release(k decode.Key) {
+	if len(o.quarantined) == 0 {
+		return // as nearly always
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.quarantined, k)
@@ -186,6 +181,7 @@ func (o *observed) statusCopy() Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.status
+	s.ListedItems = o.listed.Load()
 	if s.LastRestart != nil {
 		last := *s.LastRestart
 		s.LastRestart = &last
@@ -201,11 +197,24 @@ func (o *observed) statsCopy() Stats {
 	defer o.mu.Unlock()
 	c := o.stats
 	c.Lists, c.WatchLists = maps.Clone(c.Lists), maps.Clone(c.WatchLists)
-	c.Events, c.Ignored = maps.Clone(c.Events), maps.Clone(c.Ignored)
+	c.Events, c.Ignored = counted(EventTypes(), o.events[:]), counted(Causes(), o.causes[:])
+	c.ListItems, c.ListSkips = o.items.Load(), o.skips.Load()
+	c.DecodeErrors, c.Panics = o.decodeErrors.Load(), o.panics.Load()
 	c.Restarts = maps.Clone(c.Restarts)
 	c.ListDuration, c.WatchDuration = o.lists.snapshot(), o.watches.snapshot()
 	if o.lastByte != nil {
 		c.LastByte = o.lastByte()
 	}
 	return c
+}
+
+// counted names what there was any of.
+func counted(words []string, counts []atomic.Uint64) map[string]uint64 {
+	m := make(map[string]uint64, len(words))
+	for i, word := range words {
+		if n := counts[i].Load(); n > 0 {
+			m[word] = n
+		}
+	}
+	return m
 }

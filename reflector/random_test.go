@@ -408,8 +408,8 @@ func TestRandomFaults(t *testing.T) {
 }
 
 func randomFaults(t *testing.T, seed uint64) {
-	// Independent of each other: each way of listing, paged or not, with and
-	// without a server that is restored.
+	// Independent of each other: each way of listing, paged or not, each kind of
+	// objects, with and without a server that is restored.
 	rewinds := seed%2 == 0
 	m := newModel(t, seed)
 	m.faulty = true
@@ -419,9 +419,13 @@ func randomFaults(t *testing.T, seed uint64) {
 	c.WatchTimeout = time.Minute << m.rnd.IntN(4)
 	c.InitialSync = reflector.InitialSync(seed / 2 % 3)
 	c.PageSize = int64(seed / 6 % 2 * 5)
+	c.Objects = reflector.Objects(seed / 12 % 3)
 	r, err := reflector.New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if seed%5 < 3 {
+		reflector.ShapeLine(r, 2, 1+int(seed%5))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

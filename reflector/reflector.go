@@ -35,6 +35,8 @@ type Reflector[T any] struct {
 	synced   chan struct{} // closed at the first snapshot
 	done     chan struct{} // closed when Run returns
 
+	shape lineShape // tests have others
+
 	// Only Run's goroutine touches these.
 	session session
 	backoff backoff
@@ -58,6 +60,7 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 		done:    make(chan struct{}),
 		backoff: backoff{min: c.Backoff.Min, max: c.Backoff.Max, rand: c.Rand},
 		kind:    c.Kind,
+		shape:   newLineShape(),
 	}
 	r.resource, _ = resourceOf(c.ListerWatcher)
 	r.seen = newObserved(c.Name, c.Resource, r.sync("").name())
@@ -73,8 +76,10 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 // newest state, which is the truth whatever its number.
 //
 // "Everything stops within 100 ms of its context, from any point, leaks no
-// goroutine and no socket." Run needs no goroutine but the caller's. Transform
-// and Accept are called from it and are waited for. A RoundTripper or an exec
+// goroutine and no socket." Run needs no goroutine but the caller's, except that large
+// lists are decoded by up to four more, which end with the list. Transform, Accept
+// and the functions of indexes are called from the caller's and are waited for; a decoder
+// of the caller's may be called from several at a time. A RoundTripper or an exec
 // plugin of the caller's that ignores its context is not waited for: it keeps the
 // goroutine that it was called in until it returns.
 //
@@ -172,7 +177,7 @@ func (r *Reflector[T]) transition(ctx context.Context, from state, e exit) state
 	}
 	next := e.next
 	if delay > 0 {
-		next = backingOff{until: now.Add(delay), delay: delay, then: e.next}
+		next = backingOff{until: now.Add(delay), delay: delay, then: e.next, quiet: e.pace == quiet}
 	}
 	if e.why != "" {
 		r.seen.update(func(s *Status, c *Stats) {
@@ -223,10 +228,11 @@ func (r *Reflector[T]) relist(why reason.Reason, err error, rv string, p pace) e
 // rv, asked for at the time asked.
 func (r *Reflector[T]) complete(rv string, asked, fresh time.Time, res replaceResult) {
 	r.session.synced(rv)
+	r.seen.listed.Store(0)
 	r.seen.lists.observe(time.Since(asked))
 	r.seen.update(func(s *Status, _ *Stats) {
 		s.Synced, s.FreshAsOf, s.ResourceVersion = true, fresh, rv
-		s.ListedItems, s.RemainingItems = 0, 0
+		s.RemainingItems = 0
 	})
 	r.log.Info("synced", "rv", rv, "objects", r.store.Len(), "added", res.added, "modified", res.modified,
 		"deleted", res.deleted, "unchanged", res.unchanged)

@@ -29,6 +29,15 @@ func compareRV(a, b string) (result int, ok bool) {
 	return 0, true
 }
 
+// versionOf returns rv, or "" where it names no version: "0" stands for any (API
+// concepts, resourceVersion), and nothing can be resumed there.
+func versionOf(rv string) string {
+	if rv == "0" {
+		return ""
+	}
+	return rv
+}
+
 // olderRV reports whether a is known to be older than b.
 func olderRV(a, b string) bool {
 	c, ok := compareRV(a, b)

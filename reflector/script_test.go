@@ -27,7 +27,8 @@ import (
 // A script in testdata/script is one conversation of a reflector with a server,
 // in virtual time, over HTTP: the requests that have to come, in order and no
 // others, the answers down to the bytes, and what has to be true at the end.
-// Each is played in both encodings, but for those that say in which.
+// Each is played in both encodings, but for those that say in which, and with each
+// kind of objects, of which compact ones have no Transform.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txt")
 	if err != nil || len(files) == 0 {
@@ -43,10 +44,15 @@ func TestScripts(t *testing.T) {
 			if only := setting(script, "encoding"); only != "" && only != encoding.name {
 				continue
 			}
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+encoding.name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { runScript(t, script, encoding.policy) })
-			})
+			for _, objects := range encoding.objects {
+				if objects == reflector.ObjectsCompact && setting(script, "transform") != "" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%v", strings.TrimSuffix(filepath.Base(file), ".txt"), encoding.name, objects), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { runScript(t, script, encoding.policy, objects) })
+				})
+			}
 		}
 	}
 }
@@ -104,7 +110,12 @@ func stopScript(t *testing.T, script *listwatchtest.Script, after time.Duration)
 var encodings = []struct {
 	name   string
 	policy listwatch.EncodingPolicy
-}{{"json", listwatch.EncodingJSON}, {"protobuf", listwatch.EncodingAuto}}
+	// With which kinds of objects a script is played.
+	objects []reflector.Objects
+}{
+	{"json", listwatch.EncodingJSON, []reflector.Objects{reflector.ObjectsShared, reflector.ObjectsPrivate}},
+	{"protobuf", listwatch.EncodingAuto, []reflector.Objects{reflector.ObjectsShared, reflector.ObjectsCompact}},
+}
 
 // setting returns what a script's config lines say of key.
 func setting(script *listwatchtest.Script, key string) string {
@@ -280,13 +291,19 @@ func scriptConfig(t *testing.T, script *listwatchtest.Script, lw reflector.Liste
 	return c
 }
 
-func runScript(t *testing.T, script *listwatchtest.Script, encoding listwatch.EncodingPolicy) {
+func runScript(t *testing.T, script *listwatchtest.Script, encoding listwatch.EncodingPolicy, objects reflector.Objects) {
 	began := time.Now()
 	lw := newScripted(t, script, encoding)
 	log := &logged{}
-	r, err := reflector.New(scriptConfig(t, script, lw, log))
+	c := scriptConfig(t, script, lw, log)
+	c.Objects = objects
+	r, err := reflector.New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if objects != reflector.ObjectsPrivate {
+		// What a script says is to come out of lists that are decoded on several cores, too.
+		reflector.ShapeLine(r, 2, 2)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -1,6 +1,9 @@
 package reflector
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 const (
 	// watchListTries: so many watch-lists may end without their mark before the
@@ -100,7 +103,7 @@ func (s *session) relistRV() string {
 // newest returns the newest resourceVersion of which the store has something. A
 // list from before would take back what is there.
 func (s *session) newest() string {
-	if olderRV(s.rv, s.heard) {
+	if s.rv == "" || olderRV(s.rv, s.heard) {
 		return s.heard
 	}
 	return s.rv
@@ -142,7 +145,7 @@ func (s *session) advance(rv string, bookmark bool) {
 	if s.rv != "" && olderRV(rv, s.rv) {
 		return
 	}
-	s.rv = rv
+	s.rv = strings.Clone(rv) // which may be a part of something larger
 }
 
 // silence notes a watch that brought nothing although bookmarks were asked for,

@@ -14,6 +14,7 @@ type backingOff struct {
 	until time.Time
 	delay time.Duration
 	then  state
+	quiet bool // the wait after a quiet watch, which may come again and again
 }
 
 func (backingOff) name() State { return StateBackingOff }
@@ -29,6 +30,8 @@ func (r *Reflector[T]) wait(ctx context.Context, b backingOff) exit {
 	case <-ctx.Done():
 	}
 	r.seen.update(func(_ *Status, c *Stats) { c.BackoffTotal += time.Since(began) })
-	r.session.waited = time.Now()
+	if !b.quiet {
+		r.session.waited = time.Now() // and what follows from the next answer may go at once
+	}
 	return exit{next: b.then}
 }

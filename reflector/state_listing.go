@@ -62,6 +62,7 @@ func (r *Reflector[T]) list(ctx context.Context, l listing) exit {
 	r.seen.listing()
 	in := r.newIntake(ctx, l.rv)
 	meta, err := listwatch.Pages(ctx, pageCounter[T]{r}, opts, in)
+	meta.ResourceVersion = versionOf(meta.ResourceVersion)
 	if err == nil && ctx.Err() == nil {
 		err = in.refuses(meta.ResourceVersion)
 	}

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // watching: changes are read and applied.
@@ -18,21 +20,24 @@ import (
 // RV. Only 410/Expired, RV regression, replay or too-large RV lead to a list."
 //
 // Exits:
-//   - eof: watching again; at once where the watch brought something or lived a
-//     second, though not twice within a second;
-//   - short_watch: a clean end within a second that brought nothing: watching after a wait;
+//   - eof: watching again; at once where the watch brought something or lived its
+//     time, or long enough, though not twice within a second;
+//   - short_watch: a clean end long before the time, of a watch that brought nothing:
+//     watching after a wait;
 //   - expired: a list not older than what is known; in a cycle that got nowhere,
 //     the newest. At once where a wait was just over, else after one;
 //   - rv_too_large: watching again after a moment; the second time the newest list;
 //   - rv_regressed: a bookmark lies before what is known: the newest list;
 //   - replay: events come from before the watch's start: the newest list;
+//   - idle, within a limit of the caller's that is shorter than the time between
+//     two bookmarks: watching again after a short wait, which does not grow;
 //   - idle, deadline, transport, server_error, too_many_requests, forbidden,
 //     unauthorized, rejected, decode: watching again after a wait;
 //   - stopped.
 //
 // Two exceptions keep it from being stuck for good, both bounded by the backoff:
-// watches that live their time in complete silence, or one of over a minute after
-// a failure (see session.silence), and several in a row that are rejected or
+// watches that live their time in complete silence, or are cut in it, or one of
+// over a minute after a failure (see session.silence), and several in a row that are rejected or
 // bring no sense from one resourceVersion, are followed by the newest list. So is
 // every end where the server named no resourceVersion, since there is nothing to
 // resume at.
@@ -46,8 +51,14 @@ type watching[T any] struct {
 // bookmarkDue is when a watch without a bookmark is suspicious.
 const bookmarkDue = 75 * time.Second
 
-// shortWatch is the life below which a watch that brought nothing is no success.
+// shortWatch is how often at most a watch is resumed without a wait.
 const shortWatch = time.Second
+
+// soundWatch is the life with which a watch that brought nothing is a success
+// all the same, where that is less than what was asked for. A server that ends
+// each watch after a second or two would be asked once a second by each client,
+// for as long as it does so: it has some trouble, and gets the backoff.
+const soundWatch = 10 * time.Second
 
 func (watching[T]) name() State { return StateWatching }
 
@@ -88,7 +99,8 @@ func (r *Reflector[T]) watch(ctx context.Context, s watching[T]) exit {
 // deal applies one event, and only then moves the resourceVersion. An error ends the watch.
 func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 	r.seen.event(ev.Type)
-	rv := ev.Object.Meta.ResourceVersion
+	m := &ev.Object.Meta
+	rv := versionOf(m.ResourceVersion)
 	bookmark := ev.Type == watch.Bookmark
 	switch {
 	case ev.Type == watch.Error:
@@ -99,11 +111,19 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		}
 		a.cadence.bookmark(a.opened, time.Now())
 	default:
-		switch r.apply(ev, a.start, &a.gone) {
+		old, v := r.judge(ev, a.start, &a.gone)
+		switch v {
+		case news:
+			c, err := r.make(&ev.Object, old)
+			if errors.Is(err, decode.ErrLine) {
+				return nil // no event: the stream brings it again, or ends, and the next one does
+			}
+			r.apply(old, m, &c, err)
+			a.replays = 0
 		case doubtful:
 			return &fault{reason.Replay, fmt.Errorf("%s of %s with resourceVersion %q on a watch from %q",
-				ev.Type, ev.Object.Meta.Key(), rv, a.start)}
-		case old:
+				ev.Type, m.Key(), rv, a.start)}
+		case replayed:
 			if a.replays++; a.replays >= replayTries {
 				return &fault{reason.Replay, fmt.Errorf("%d events in a row from before the watch's start at %q", a.replays, a.start)}
 			}
@@ -129,14 +149,19 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		return exit{why: reason.Stopped, err: context.Cause(ctx), next: stopped{}}
 	}
 	s := &r.session
-	if a != nil && a.healthy(&r.backoff) {
-		r.backoff.reset()
-	}
 	why := reasonOf(err)
+	now := time.Now()
+	whole := a != nil && why == reason.EOF && now.Sub(a.opened) >= a.timeout*4/5 // it lived its time
+	health, sound := time.Duration(0), false
+	if a != nil {
+		sound = whole || why == reason.Transport && now.Sub(a.opened) >= soundWatch
+		health = a.health(sound, now)
+	}
+	r.backoff.healthy(health, sound)
 	hint := retryAfter(err)
 	again := exit{why: why, err: err, next: watching[T]{after: why}, pace: paceOf(why, err), hint: hint}
 	failed := s.failed
-	s.failed = failed || why != reason.EOF || a == nil || time.Since(a.opened) < a.timeout*4/5
+	s.failed = failed || !whole
 	switch why {
 	case reason.Expired:
 		// On an open stream the server may have lost its place later on.
@@ -149,7 +174,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		// A server that restarts forgets its history, and so tells each client
 		// that comes back after its own wait. Where that did not come of a
 		// wait, everybody is told in the same instant.
-		if now := time.Now(); hint == 0 && (a == nil || now.Sub(a.opened) < shortWatch) {
+		if hint == 0 && (a == nil || now.Sub(a.opened) < shortWatch) {
 			e.pace = s.arrival(now)
 		}
 		return e
@@ -165,14 +190,14 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 			s.stuck = 0
 			return r.relist(why, fmt.Errorf("%d watches in a row from resourceVersion %q: %w", stuckTries, s.rv, err), "", calm)
 		}
-	case reason.EOF, reason.Idle, reason.Deadline:
+	case reason.EOF, reason.Idle, reason.Deadline, reason.Transport:
 		if a == nil {
 			break
 		}
-		lived := time.Since(a.opened)
+		lived := now.Sub(a.opened)
 		// A server sends a bookmark a minute, and one shortly before the timeout.
 		due := lived >= a.timeout*4/5 || lived >= bookmarkDue
-		suspicious := failed && time.Since(a.asked) >= bookmarkDue
+		suspicious := failed && now.Sub(a.asked) >= bookmarkDue
 		if a.brought == 0 && (why != reason.EOF || due) && s.silence(due, suspicious, lived) {
 			s.doubt = true
 			p := calm
@@ -182,14 +207,20 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 			return r.relist(why, fmt.Errorf("neither event nor bookmark on the last watches from resourceVersion %q, which may be from before a restore of the server",
 				s.rv), "", p)
 		}
+		if why == reason.Idle && r.cfg.IdleTimeout > 0 && r.cfg.IdleTimeout < bookmarkDue {
+			again.pace = quiet
+		}
 		if why != reason.EOF {
 			break
 		}
-		if a.brought == 0 && lived < shortWatch {
+		if a.brought == 0 && !whole && lived < soundWatch {
 			again.why, again.next = reason.ShortWatch, watching[T]{after: reason.ShortWatch}
+			if lived >= shortWatch {
+				again.pace = brief
+			}
 			break
 		}
-		if now := time.Now(); now.Sub(s.resumed) >= shortWatch {
+		if now.Sub(s.resumed) >= shortWatch {
 			again.pace, s.resumed = atOnce, now
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // watchListing: a watch with sendInitialEvents (KEP-3157) is being read: first
@@ -59,9 +61,11 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		return r.watchListFailed(ctx, s, err, reasonOf(err) == reason.Decode)
 	}
 	in := &initialEvents[T]{
-		intake: *r.newIntake(ctx, s.rv),
+		intake: r.newIntake(ctx, s.rv),
 		until:  a.opened.Add(markWait),
 	}
+	in.early.rv, in.hold = r.session.newest(), in.holdEarly
+	in.line.off = true // an event is in the store before the next one is waited for
 	rv, err := in.read(a)
 	r.seen.outcome(true, err == nil)
 	if err != nil {
@@ -70,6 +74,7 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		return r.watchListFailed(ctx, s, err, true)
 	}
 	now := time.Now()
+	in.takeEarly()
 	res := in.commit(rv)
 	a.start = rv
 	a.opened = now // as a watch: the time it took to the mark is no sign of health
@@ -80,9 +85,10 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 
 // initialEvents reads a watch-list up to its mark.
 type initialEvents[T any] struct {
-	intake[T]
+	*intake[T]
 	until time.Time // when the mark is overdue
 	live  bool      // a change came: the initial events are over, only the mark is missing
+	early early[T]
 }
 
 // read returns the resourceVersion of the mark.
@@ -112,7 +118,8 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 			// One without the mark is of no use yet: what lies before it is
 			// not all there.
 			if m := ev.Object.Meta; m.InitialEventsEnd {
-				return m.ResourceVersion, in.refuses(m.ResourceVersion)
+				rv := strings.Clone(versionOf(m.ResourceVersion))
+				return rv, in.refuses(rv)
 			}
 		default:
 			in.event(ev, &a.gone)
@@ -125,17 +132,22 @@ var errNoMark = &fault{reason.WatchListIncomplete,
 	fmt.Errorf("no %s within %v after the last initial event", metav1.InitialEventsAnnotationKey, markWait)}
 
 func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
-	m := ev.Object.Meta
+	m := &ev.Object.Meta
 	if ev.Type != watch.Deleted && gone.hold(m.UID, m.ResourceVersion) {
-		in.r.seen.ignored(ignoredStale)
+		in.r.seen.ignored(causeStale)
 		return
+	}
+	old := in.r.store.find(m.Key())
+	stored := old != nil && (old.uid == m.UID || m.UID == "")
+	if stored {
+		in.early.forget(m.Key())
 	}
 	switch ev.Type {
 	case watch.Added:
 		// Only what is of the collection, and new, keeps the wait alive.
-		fresh := !in.live && !in.rep.has(m.Key())
+		fresh := !in.live && !in.has(m.Key())
 		in.take(&ev.Object)
-		if fresh && in.rep.has(m.Key()) {
+		if fresh && in.has(m.Key()) {
 			in.until = time.Now().Add(markWait)
 		}
 	case watch.Modified:
@@ -143,13 +155,53 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
 		in.take(&ev.Object)
 	case watch.Deleted:
 		in.live = true
-		if m.Name != "" && in.r.belongs(&m) {
+		if m.Name != "" && in.r.belongs(m) {
 			in.hear(m.ResourceVersion)
 			in.r.deleted(&ev.Object)
 			gone.bury(m.UID, m.ResourceVersion)
-			in.rep.unsee(m.Key())
+			in.early.end(m)
+			if stored {
+				in.rep.unsee(m.Key())
+			}
 		}
 	}
+}
+
+// has reports whether the watch-list brought k already.
+func (in *initialEvents[T]) has(k decode.Key) bool { return in.rep.has(k) || in.early.has(k) }
+
+// holdEarly holds an object that is not to be believed before the mark (see early).
+// It reports whether it did.
+func (in *initialEvents[T]) holdEarly(old *entry[T], m *decode.Meta, c content[T]) bool {
+	switch {
+	case old != nil && old.uid == m.UID:
+		return false
+	case !in.early.tells(m.ResourceVersion):
+		in.early.forget(m.Key())
+		return false
+	case old != nil && in.rep.has(m.Key()) && follows(old.rv, m.ResourceVersion):
+		in.r.seen.ignored(causeStale) // this very list told of what came after it
+	default:
+		in.early.hold(m, c)
+	}
+	return true
+}
+
+// takeEarly takes what is held: the mark has come.
+func (in *initialEvents[T]) takeEarly() {
+	for _, item := range in.early.items {
+		if err := in.putEarly(&item); err != nil {
+			in.r.seen.quarantine(item.meta, err)
+			in.unreadable(&item.meta)
+		}
+	}
+}
+
+// putEarly takes one of them. Functions of indexes may panic.
+func (in *initialEvents[T]) putEarly(item *earlyItem[T]) (err error) {
+	defer in.r.recovered(&err)
+	in.rep.put(in.r.store.find(item.meta.Key()), &item.meta, item.content)
+	return nil
 }
 
 // watchListFailed decides how to go on. try says that the attempt counts as one

@@ -70,22 +70,57 @@ const (
 	failure = "error"
 
 	unknownType = "UNKNOWN"
-
-	ignoredDuplicate = "duplicate"
-	ignoredStale     = "stale"
-	ignoredForeign   = "foreign"
-	ignoredFiltered  = "filtered"
 )
+
+// cause is why an event or an item was not applied.
+type cause uint8
+
+const (
+	causeDuplicate cause = iota
+	causeStale
+	causeForeign
+	causeFiltered
+	causesN
+)
+
+// eventIndex is a type of events, as it is counted.
+type eventIndex uint8
+
+const (
+	indexAdded eventIndex = iota
+	indexModified
+	indexDeleted
+	indexBookmark
+	indexError
+	indexUnknown
+	indexesN
+)
+
+func typeIndex(typ watch.EventType) eventIndex {
+	switch typ {
+	case watch.Added:
+		return indexAdded
+	case watch.Modified:
+		return indexModified
+	case watch.Deleted:
+		return indexDeleted
+	case watch.Bookmark:
+		return indexBookmark
+	case watch.Error:
+		return indexError
+	}
+	return indexUnknown
+}
 
 // Outcomes are the keys of Stats.Lists and Stats.WatchLists.
 func Outcomes() []string { return []string{success, failure} }
 
-// EventTypes are the keys of Stats.Events.
+// EventTypes are the keys of Stats.Events, those of eventIndex in their order.
 func EventTypes() []string {
 	return []string{string(watch.Added), string(watch.Modified), string(watch.Deleted), string(watch.Bookmark), string(watch.Error), unknownType}
 }
 
-// Causes are the keys of Stats.Ignored.
+// Causes are the keys of Stats.Ignored, those of cause in their order.
 func Causes() []string {
-	return []string{ignoredDuplicate, ignoredStale, ignoredForeign, ignoredFiltered}
+	return []string{"duplicate", "stale", "foreign", "filtered"}
 }

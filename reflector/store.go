@@ -2,11 +2,8 @@ package reflector
 
 import (
 	"iter"
-	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -15,17 +12,21 @@ import (
 // and name, with indexes.
 //
 // The stored objects are SHARED AND IMMUTABLE. Get, All, By and events hand out
-// the very object that the store, its indexes and every other consumer hold.
-// Whoever wants to change one makes a deep copy first; a write into a stored
-// object is a data race and corrupts everybody's view.
+// the very object that the store, its indexes and every other consumer hold, and
+// by default (ObjectsShared) its maps, slices and what its pointers point to are parts of other
+// objects, too. Whoever wants to change one makes a deep copy first; a write into a stored
+// object is a data race and corrupts everybody's view. Package mutationtest finds such writes
+// in tests. Only a compact store (ObjectsCompact) makes an object for each read.
 //
 // All exported methods are safe from any goroutine, and none of them is held up
 // by a consumer: no lock is held while a consumer's code runs. A Store is
 // filled by one reflector; a second one is refused by its Run.
 //
-// Memory: an object is held alone. Keys and index values are copies, so that no
-// object that stays keeps a response, a page or a deleted neighbour alive, and
-// the maps shrink when the collection does.
+// Memory: beside the objects about 140 bytes for each, and 40 for each value of an index. Keys, UIDs
+// and resourceVersions are the strings that the objects have themselves, so who keeps an
+// Event's Key for longer than the object keeps the text of the object with it, and better
+// keeps a copy. No object that stays keeps a response, a page or a deleted neighbour
+// alive, and tables shrink when the collection does.
 //
 // Promises, with their tests:
 //   - After every list or watch-list the store equals the server's collection at that RV. Test:
@@ -38,7 +39,7 @@ type Store[T any] struct {
 	// One goroutine, the reflector's, changes what mu guards. It therefore
 	// reads without mu and takes it only to change.
 	mu      sync.RWMutex
-	objects shrinkingMap[decode.Key, *entry[T]]
+	objects table[T]
 	byIndex []indexTable[T] // parallel to indexes
 	// subscribers get each change while mu is held for writing, which makes
 	// snapshot and changes of a subscription one sequence without gap or double.
@@ -49,22 +50,10 @@ type Store[T any] struct {
 	ended       bool // no change will ever come
 
 	// Only the writer touches these.
-	epoch uint64          // of the last replacement that was begun
+	epoch uint32          // of the last replacement that was begun
 	open  *replacement[T] // nil when none is under way
 
 	delivery delivery
-}
-
-// entry is one version of an object. It is never changed after it was
-// published, so that a snapshot of pointers is a snapshot of the collection;
-// only seen, which no reader looks at, is.
-type entry[T any] struct {
-	key    decode.Key
-	uid    types.UID
-	rv     string
-	obj    T
-	values [][]string // index values, parallel to Store.indexes
-	seen   uint64     // the epoch of the last replacement that brought it
 }
 
 // outcome is what became of one event.
@@ -87,22 +76,24 @@ func NewStore[T any](indexes ...Index[T]) *Store[T] {
 	return s
 }
 
-// Get returns the object. It is shared and immutable.
+// Get returns the object. It is shared and immutable; of a compact store it is a new one.
 func (s *Store[T]) Get(namespace, name string) (T, bool) {
+	k := decode.Key{Namespace: namespace, Name: name}
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if e, ok := s.objects.get(decode.Key{Namespace: namespace, Name: name}); ok {
-		return e.obj, true
+	e := s.objects.find(k)
+	s.mu.RUnlock()
+	if e == nil {
+		var zero T
+		return zero, false
 	}
-	var zero T
-	return zero, false
+	return e.object(k), true
 }
 
 // Len returns how many objects there are.
 func (s *Store[T]) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.objects.len()
+	return s.objects.n
 }
 
 // All ranges over all objects, in no particular order. What is ranged over is
@@ -113,38 +104,22 @@ func (s *Store[T]) Len() int {
 func (s *Store[T]) All() iter.Seq2[decode.Key, T] {
 	return func(yield func(decode.Key, T) bool) {
 		s.mu.RLock()
-		snapshot := s.snapshotLocked()
+		snapshot := s.objects.entries()
 		s.mu.RUnlock()
 		yieldEntries(snapshot, yield)
 	}
 }
 
-func (s *Store[T]) snapshotLocked() []*entry[T] {
-	snapshot := make([]*entry[T], 0, s.objects.len())
-	for _, e := range s.objects.m {
-		snapshot = append(snapshot, e)
-	}
-	return snapshot
-}
-
 func yieldEntries[T any](entries []*entry[T], yield func(decode.Key, T) bool) {
 	for _, e := range entries {
-		if !yield(e.key, e.obj) {
+		if !yield(e.key, e.object(e.key)) {
 			return
 		}
 	}
 }
 
-// version returns what is stored under k. Safe from any goroutine.
-func (s *Store[T]) version(k decode.Key) (uid types.UID, rv string, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	e, ok := s.objects.get(k)
-	if !ok {
-		return "", "", false
-	}
-	return e.uid, e.rv, true
-}
+// find returns what is stored under k, or nil. It is the writer's alone.
+func (s *Store[T]) find(k decode.Key) *entry[T] { return s.objects.find(k) }
 
 // claim makes the caller the one writer of the store.
 func (s *Store[T]) claim() bool {
@@ -166,29 +141,28 @@ func (s *Store[T]) end() {
 	}
 }
 
-// upsert applies an ADDED or MODIFIED event. A different UID under a known name
-// is a delete of the old object, whose last state nobody saw, and an add of the
+// upsert applies an ADDED or MODIFIED event; old is what is stored under its key, or nil. A different
+// UID under a known name is a delete of the old object, whose last state nobody saw, and an add of the
 // new one. An object that comes while a replacement is open counts as seen.
 //
 // When a Values function of an index panics, the store is as it was.
-func (s *Store[T]) upsert(m decode.Meta, obj T) outcome {
-	k := m.Key()
-	old, known := s.objects.get(k)
-	if known && old.uid == m.UID {
+func (s *Store[T]) upsert(old *entry[T], m *decode.Meta, c content[T]) outcome {
+	if old != nil && old.uid == m.UID {
 		if olderRV(m.ResourceVersion, old.rv) {
 			if s.open != nil {
-				s.open.hold(old, heldItem[T]{entry: s.newEntry(old, m, obj)})
+				s.open.hold(old, heldItem[T]{draft: s.newEntry(old, m, c)})
 			}
 			return stale
 		}
 		if old.rv == m.ResourceVersion {
 			old.seen = s.epoch
-			s.forgetHeld(k)
+			s.forgetHeld(old.key)
 			return duplicate
 		}
 	}
-	s.set(old, s.newEntry(old, m, obj))
-	s.forgetHeld(k)
+	d := s.newEntry(old, m, c)
+	s.set(old, d)
+	s.forgetHeld(d.key)
 	return applied
 }
 
@@ -199,108 +173,82 @@ func (s *Store[T]) forgetHeld(k decode.Key) {
 	}
 }
 
-// set makes e the stored version; old is what is stored under its key, or nil.
-func (s *Store[T]) set(old, e *entry[T]) {
+// set makes d the stored version; old is what is stored under its key, or nil.
+func (s *Store[T]) set(old *entry[T], d draft[T]) {
+	e := d.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old != nil && old.uid != e.uid {
-		s.dropLocked(old, old.obj, old.rv, true)
+		s.dropLocked(old, old, true)
 		old = nil
 	}
-	s.reindexLocked(old, e)
-	s.objects.set(e.key, e)
-	ev := Event[T]{Type: Added, Key: e.key, UID: e.uid, ResourceVersion: e.rv, Object: e.obj}
-	if old != nil {
-		ev.Type, ev.Old = Modified, old.obj
+	s.reindexLocked(old, d)
+	if old == nil {
+		s.objects.put(e)
+		s.publishLocked(change[T]{typ: Added, e: e})
+		return
 	}
-	s.publishLocked(ev)
+	s.objects.replace(old, e)
+	s.publishLocked(change[T]{typ: Modified, e: e, old: old})
 }
 
-// newEntry makes a version that may be set. The functions of indexes are called
-// here, before anything changes, since they may panic. The strings of m are
-// copied, as they may be parts of something larger; a new version of a known
-// object keeps those that do not change.
-func (s *Store[T]) newEntry(old *entry[T], m decode.Meta, obj T) *entry[T] {
-	e := &entry[T]{rv: strings.Clone(m.ResourceVersion), obj: obj, seen: s.epoch}
-	if old != nil {
-		e.key = old.key
-	} else {
-		e.key = decode.Key{Namespace: strings.Clone(m.Namespace), Name: strings.Clone(m.Name)}
-	}
-	if old != nil && old.uid == m.UID {
-		e.uid = old.uid
-	} else {
-		e.uid = types.UID(strings.Clone(string(m.UID)))
-	}
-	if len(s.indexes) > 0 {
-		e.values = indexValues(s.indexes, obj)
-	}
-	return e
-}
-
-// remove applies a DELETED event. final is the state that the event carries;
-// without one (it did not decode) the stored version is the last that is known,
+// remove applies a DELETED event; old is what is stored under its key, or nil. final is the state
+// that the event carries; without one (it did not decode) the stored version is the last that is known,
 // and the event says FinalStateUnknown. An event about another UID than the
 // stored one never deletes: it is late news of an object that was replaced. Nor
 // does one that is older than what is stored. A server that leaves the UID out
 // is taken to mean the stored object.
-func (s *Store[T]) remove(m decode.Meta, final T, haveFinal bool) outcome {
-	old, known := s.objects.get(m.Key())
-	if !known {
+func (s *Store[T]) remove(old *entry[T], m *decode.Meta, final content[T], haveFinal bool) outcome {
+	if old == nil {
 		return ignored
 	}
 	if m.UID != "" && m.UID != old.uid {
 		return stale
 	}
-	rv := old.rv
+	last := old
 	if haveFinal {
-		rv = strings.Clone(m.ResourceVersion)
-	} else {
-		final = old.obj
+		last = old.ended(m, final)
 	}
 	if olderRV(m.ResourceVersion, old.rv) {
 		if s.open != nil {
-			s.open.hold(old, heldItem[T]{entry: &entry[T]{obj: final, rv: rv}, gone: true, unknown: !haveFinal})
+			s.open.hold(old, heldItem[T]{draft: draft[T]{entry: last}, gone: true, unknown: !haveFinal})
 		}
 		return stale
 	}
-	s.drop(old, final, rv, !haveFinal)
+	s.drop(old, last, !haveFinal)
 	s.forgetHeld(old.key)
 	return applied
 }
 
 // replaced notes that another object took the name of a stored one, and does
 // not decode: the stored one is gone, and nobody saw how.
-func (s *Store[T]) replaced(m decode.Meta) {
-	if old, known := s.objects.get(m.Key()); known && old.uid != m.UID {
-		s.drop(old, old.obj, old.rv, true)
+func (s *Store[T]) replaced(m *decode.Meta) {
+	if old := s.find(m.Key()); old != nil && old.uid != m.UID {
+		s.drop(old, old, true)
 		s.forgetHeld(old.key)
 	}
 }
 
-func (s *Store[T]) drop(e *entry[T], final T, rv string, unknown bool) {
+// drop takes e out and tells it with its last state, which may be e.
+func (s *Store[T]) drop(e, last *entry[T], unknown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLocked(e, final, rv, unknown)
+	s.dropLocked(e, last, unknown)
 }
 
-// dropLocked takes e out and tells it with the given last state.
-func (s *Store[T]) dropLocked(e *entry[T], final T, rv string, unknown bool) {
-	s.reindexLocked(e, nil)
-	s.objects.delete(e.key)
-	s.publishLocked(Event[T]{
-		Type: Deleted, Key: e.key, UID: e.uid, ResourceVersion: rv,
-		Object: final, FinalStateUnknown: unknown,
-	})
+func (s *Store[T]) dropLocked(e, last *entry[T], unknown bool) {
+	s.unindexLocked(e)
+	s.objects.delete(e)
+	s.publishLocked(change[T]{typ: Deleted, e: last, unknown: unknown})
 }
 
-func (s *Store[T]) publishLocked(ev Event[T]) {
+func (s *Store[T]) publishLocked(c change[T]) {
 	if len(s.subscribers) == 0 {
 		return
 	}
 	now := time.Now()
 	for _, m := range s.subscribers {
-		m.push(ev, now)
+		m.push(c, now)
 	}
 }
 
@@ -310,9 +258,9 @@ func (s *Store[T]) publishLocked(ev Event[T]) {
 func (s *Store[T]) subscribe(limit int) *mailbox[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := newMailbox(limit, s.snapshotLocked(), time.Now())
+	m := newMailbox(limit, s.objects.entries(), time.Now())
 	if s.synced {
-		m.push(Event[T]{Type: Synced, ResourceVersion: s.syncedRV}, m.since)
+		m.push(syncedAt[T](s.syncedRV), m.since)
 	}
 	if s.ended {
 		m.end()

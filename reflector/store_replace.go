@@ -27,7 +27,7 @@ type replacement[T any] struct {
 
 // heldItem is the last thing that the server said of an object.
 type heldItem[T any] struct {
-	*entry[T]
+	draft[T]
 	// gone: it was a DELETED; unknown: one that did not decode.
 	gone, unknown bool
 }
@@ -48,12 +48,11 @@ func (s *Store[T]) beginReplace() *replacement[T] {
 	return s.open
 }
 
-// unchanged reports whether the store has this very version of the object. If
+// unchanged reports whether e, what is stored under the key of m, is this very version of the object. If
 // so the object is marked as seen and nothing else is touched: no event, no
 // decode, no allocation.
-func (r *replacement[T]) unchanged(m decode.Meta) bool {
-	e, ok := r.s.objects.get(m.Key())
-	if !ok || e.uid != m.UID || e.rv != m.ResourceVersion {
+func (r *replacement[T]) unchanged(e *entry[T], m *decode.Meta) bool {
+	if e == nil || e.uid != m.UID || e.rv != m.ResourceVersion {
 		return false
 	}
 	e.seen = r.s.epoch
@@ -62,24 +61,23 @@ func (r *replacement[T]) unchanged(m decode.Meta) bool {
 	return true
 }
 
-// put applies one item. An item that is older than the stored version of the
+// put applies one item; old is what is stored under its key, or nil. An item that is older than the stored version of the
 // same object is held until commit.
-func (r *replacement[T]) put(m decode.Meta, obj T) {
-	old, known := r.s.objects.get(m.Key())
-	same := known && old.uid == m.UID
-	if same && old.rv == m.ResourceVersion && !(r.doubtful && !sameContent(old.obj, obj)) {
-		r.unchanged(m)
+func (r *replacement[T]) put(old *entry[T], m *decode.Meta, c content[T]) {
+	same := old != nil && old.uid == m.UID
+	if same && old.rv == m.ResourceVersion && !(r.doubtful && !sameContent(old.object(old.key), c.obj)) {
+		r.unchanged(old, m)
 		return
 	}
-	e := r.s.newEntry(old, m, obj)
-	if same && olderRV(e.rv, old.rv) {
-		r.hold(old, heldItem[T]{entry: e})
+	d := r.s.newEntry(old, m, c)
+	if same && olderRV(d.rv, old.rv) {
+		r.hold(old, heldItem[T]{draft: d})
 		return
 	}
-	r.s.set(old, e)
-	r.forget(e.key)
+	r.s.set(old, d)
+	r.forget(d.key)
 	switch {
-	case !known:
+	case old == nil:
 		r.result.added++
 	case !same:
 		r.result.deleted++
@@ -113,13 +111,13 @@ func sameContent[T any](a, b T) bool {
 // a version that does not decode. What is stored under its name of another UID
 // is gone. A stored version that is newer is held as gone, as it is of a history
 // that never was where the server went back in time.
-func (r *replacement[T]) retain(m decode.Meta) {
-	old, ok := r.s.objects.get(m.Key())
-	if !ok || old.uid != m.UID {
+func (r *replacement[T]) retain(m *decode.Meta) {
+	old := r.s.find(m.Key())
+	if old == nil || old.uid != m.UID {
 		return
 	}
 	if olderRV(m.ResourceVersion, old.rv) {
-		r.hold(old, heldItem[T]{entry: &entry[T]{obj: old.obj, rv: old.rv}, gone: true, unknown: true})
+		r.hold(old, heldItem[T]{draft: draft[T]{entry: old}, gone: true, unknown: true})
 	} else {
 		r.forget(old.key)
 	}
@@ -148,8 +146,8 @@ func (r *replacement[T]) forget(k decode.Key) {
 
 // has reports whether the list brought k already, as far as the store can tell.
 func (r *replacement[T]) has(k decode.Key) bool {
-	e, ok := r.s.objects.get(k)
-	return ok && e.seen == r.s.epoch
+	e := r.s.find(k)
+	return e != nil && e.seen == r.s.epoch
 }
 
 // unsee takes back that the list brought k: it was deleted before the list was
@@ -157,7 +155,7 @@ func (r *replacement[T]) has(k decode.Key) bool {
 // version, that is of a history which the server does not have any more.
 func (r *replacement[T]) unsee(k decode.Key) {
 	r.forget(k)
-	if e, ok := r.s.objects.get(k); ok {
+	if e := r.s.find(k); e != nil {
 		e.seen = 0
 	}
 }
@@ -173,16 +171,16 @@ func (r *replacement[T]) unsee(k decode.Key) {
 func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 	s := r.s
 	for k, item := range r.held {
-		old, _ := s.objects.get(k)
+		old := s.find(k)
 		if !rewound && !follows(rv, old.rv) {
 			continue
 		}
 		r.result.regressed++
 		if item.gone {
-			s.drop(old, item.obj, item.rv, item.unknown)
+			s.drop(old, item.entry, item.unknown)
 			r.result.deleted++
 		} else {
-			s.set(old, item.entry)
+			s.set(old, item.draft)
 			r.result.modified++
 		}
 	}
@@ -190,17 +188,17 @@ func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var gone []*entry[T]
-	for _, e := range s.objects.m {
-		if e.seen != s.epoch {
+	for _, e := range s.objects.slots {
+		if e != nil && e.seen != s.epoch {
 			gone = append(gone, e)
 		}
 	}
 	for _, e := range gone {
-		s.dropLocked(e, e.obj, e.rv, true)
+		s.dropLocked(e, e, true)
 	}
 	r.result.deleted += len(gone)
 	s.synced, s.syncedRV = true, rv
-	s.publishLocked(Event[T]{Type: Synced, ResourceVersion: rv})
+	s.publishLocked(syncedAt[T](rv))
 	return r.result
 }
 
@@ -215,7 +213,7 @@ func follows(rv, version string) bool {
 // the stored version is of.
 func (r *replacement[T]) disproves(rv string) bool {
 	for k := range r.held {
-		if stored, _ := r.s.objects.get(k); follows(rv, stored.rv) {
+		if stored := r.s.find(k); follows(rv, stored.rv) {
 			return true
 		}
 	}

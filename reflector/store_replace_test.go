@@ -19,7 +19,7 @@ func TestReplace(t *testing.T) {
 	}
 	put := func(s script, text string) {
 		o := newThing(text)
-		s.r.put(o.meta(), o)
+		s.r.testPut(o.meta(), o)
 	}
 	for _, tc := range []struct {
 		name    string
@@ -68,8 +68,8 @@ func TestReplace(t *testing.T) {
 			name: "the transform fails for b: retained, c is deleted",
 			do: func(s script) {
 				put(s, "a/u1@1")
-				s.r.retain(newThing("b/u2@21").meta())
-				s.r.retain(newThing("nobody/u7@21").meta())
+				s.r.retain(metaOf(newThing("b/u2@21")))
+				s.r.retain(metaOf(newThing("nobody/u7@21")))
 			},
 			want:   replaceResult{deleted: 1, unchanged: 1},
 			left:   "a/u1@1 b/u2@20",
@@ -79,7 +79,7 @@ func TestReplace(t *testing.T) {
 			name: "b does not decode and is another object: the old one is gone",
 			do: func(s script) {
 				put(s, "a/u1@1")
-				s.r.retain(newThing("b/u9@21").meta())
+				s.r.retain(metaOf(newThing("b/u9@21")))
 				put(s, "c/u3@30")
 			},
 			want:   replaceResult{deleted: 1, unchanged: 2},
@@ -90,7 +90,7 @@ func TestReplace(t *testing.T) {
 			name: "b does not decode and is older: the stored one is of a lost history",
 			do: func(s script) {
 				put(s, "a/u1@1")
-				s.r.retain(newThing("b/u2@19").meta())
+				s.r.retain(metaOf(newThing("b/u2@19")))
 				put(s, "c/u3@30")
 			},
 			rewound: true,
@@ -290,14 +290,14 @@ func TestAbandonDeletesNothing(t *testing.T) {
 	m := s.subscribe(10)
 	drain(m)
 	r := s.beginReplace()
-	r.put(newThing("a/u1@3").meta(), newThing("a/u1@3"))
+	r.testPut(newThing("a/u1@3").meta(), newThing("a/u1@3"))
 	r.abandon()
 	wantContents(t, s, "a/u1@3 b/u2@2")
 	wantEvents(t, drain(m), "MODIFIED a/u1@3<1")
 
 	// What the abandoned one saw is not seen by the next.
 	r = s.beginReplace()
-	r.put(newThing("b/u2@2").meta(), newThing("b/u2@2"))
+	r.testPut(newThing("b/u2@2").meta(), newThing("b/u2@2"))
 	if got, want := r.commit("9", false), (replaceResult{deleted: 1, unchanged: 1}); got != want {
 		t.Errorf("result %+v, want %+v", got, want)
 	}
@@ -309,7 +309,7 @@ func TestBeginAbandonsTheOpenOne(t *testing.T) {
 	s := NewStore[*thing]()
 	upsertThing(s, "a/u1@5")
 	first := s.beginReplace()
-	first.put(newThing("a/u1@4").meta(), newThing("a/u1@4"))
+	first.testPut(newThing("a/u1@4").meta(), newThing("a/u1@4"))
 	second := s.beginReplace()
 	first.abandon()
 	if s.open != second {
@@ -328,12 +328,12 @@ func TestUnchangedTouchesNothing(t *testing.T) {
 	drain(m)
 	r := s.beginReplace()
 	for text, want := range map[string]bool{"a/u1@5": true, "a/u1@6": false, "a/u2@5": false, "b/u1@5": false} {
-		if got := r.unchanged(newThing(text).meta()); got != want {
+		if got := r.testUnchanged(newThing(text).meta()); got != want {
 			t.Errorf("unchanged(%s) = %t, want %t", text, got, want)
 		}
 	}
 	meta := newThing("a/u1@5").meta()
-	if n := testing.AllocsPerRun(1000, func() { r.unchanged(meta) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { r.testUnchanged(meta) }); n != 0 {
 		t.Errorf("unchanged: %v allocations, want 0", n)
 	}
 	before, _ := s.Get("ns", "a")
@@ -352,12 +352,12 @@ func TestRelistOfUnchangedAllocatesAConstant(t *testing.T) {
 	list := make([]*thing, n)
 	for i := range list {
 		list[i] = newThing(fmt.Sprintf("pod-%05d/uid-%d@%d", i, i, i+1))
-		s.upsert(list[i].meta(), list[i])
+		s.testUpsert(list[i].meta(), list[i])
 	}
 	relist := func() {
 		r := s.beginReplace()
 		for _, o := range list {
-			if !r.unchanged(o.meta()) {
+			if !r.testUnchanged(o.meta()) {
 				t.Fatalf("%v is not known", o)
 			}
 		}
@@ -394,10 +394,10 @@ func TestDoubtComparesContents(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := NewStore[*corev1.Pod]()
-			s.upsert(meta, pod("n", nil, "Pod"))
+			s.testUpsert(meta, pod("n", nil, "Pod"))
 			r := s.beginReplace()
 			r.doubtful = tc.doubtful
-			r.put(meta, tc.item)
+			r.testPut(meta, tc.item)
 			got := r.commit("5", false)
 			want := replaceResult{unchanged: 1}
 			if tc.changed {

@@ -27,6 +27,11 @@ func (o *thing) meta() decode.Meta {
 	return decode.Meta{Namespace: "ns", Name: o.name, UID: types.UID(o.uid), ResourceVersion: o.rv}
 }
 
+func metaOf(o *thing) *decode.Meta {
+	m := o.meta()
+	return &m
+}
+
 func (o *thing) String() string { return o.name + "/" + o.uid + "@" + o.rv }
 
 // newThing reads "name/uid@rv".
@@ -38,12 +43,12 @@ func newThing(s string) *thing {
 
 func upsertThing(s *Store[*thing], text string) outcome {
 	o := newThing(text)
-	return s.upsert(o.meta(), o)
+	return s.testUpsert(o.meta(), o)
 }
 
 func removeThing(s *Store[*thing], text string) outcome {
 	o := newThing(text)
-	return s.remove(o.meta(), o, true)
+	return s.testRemove(o.meta(), o, true)
 }
 
 // contents is the store as text, sorted.
@@ -83,7 +88,7 @@ func describe(ev Event[*thing]) string {
 func drain(m *mailbox[*thing]) []string {
 	var got []string
 	for {
-		ev, ok, _ := m.pop()
+		ev, ok, _ := m.popEvent()
 		if !ok {
 			return got
 		}
@@ -128,12 +133,12 @@ func TestUpsertAndRemove(t *testing.T) {
 		{"late delete of the object before", "a/u2@10", removeThing, "a/u1@11", stale, "a/u2@10", nil},
 		{"delete that is older", "a/u1@10", removeThing, "a/u1@9", stale, "a/u1@10", nil},
 		{"delete of an undecodable version", "a/u1@10", func(s *Store[*thing], text string) outcome {
-			return s.remove(newThing(text).meta(), nil, false)
+			return s.testRemove(newThing(text).meta(), nil, false)
 		}, "a/u1@12", applied, "", []string{"DELETED a/u1@10?"}},
 		{"delete without UID", "a/u1@10", func(s *Store[*thing], text string) outcome {
 			m := newThing(text).meta()
 			m.UID = ""
-			return s.remove(m, newThing(text), true)
+			return s.testRemove(m, newThing(text), true)
 		}, "a/u1@12", applied, "", []string{"DELETED a/u1@12"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -152,14 +157,14 @@ func TestUpsertAndRemove(t *testing.T) {
 	}
 }
 
-func TestVersionAndGet(t *testing.T) {
+func TestFindAndGet(t *testing.T) {
 	s := NewStore[*thing]()
 	upsertThing(s, "a/u1@5")
-	if uid, rv, ok := s.version(decode.Key{Namespace: "ns", Name: "a"}); uid != "u1" || rv != "5" || !ok {
-		t.Errorf("version of a: %q %q %t", uid, rv, ok)
+	if e := s.find(decode.Key{Namespace: "ns", Name: "a"}); e == nil || e.uid != "u1" || e.rv != "5" {
+		t.Errorf("found %+v under a", e)
 	}
-	if uid, rv, ok := s.version(decode.Key{Namespace: "other", Name: "a"}); uid != "" || rv != "" || ok {
-		t.Errorf("version of what is not there: %q %q %t", uid, rv, ok)
+	if e := s.find(decode.Key{Namespace: "other", Name: "a"}); e != nil {
+		t.Errorf("found %+v under the name in another namespace", e)
 	}
 	if o, ok := s.Get("ns", "a"); !ok || o.rv != "5" {
 		t.Errorf("Get(ns, a) = %v, %t", o, ok)
@@ -221,7 +226,6 @@ func TestConcurrentReaders(t *testing.T) {
 				}
 				s.Get("ns", "a3")
 				s.Len()
-				s.version(decode.Key{Namespace: "ns", Name: "a4"})
 				s.deliveryStats()
 			}
 		})
@@ -230,8 +234,8 @@ func TestConcurrentReaders(t *testing.T) {
 		r := s.beginReplace()
 		for i := range 20 {
 			o := newThing(fmt.Sprintf("a%d/u@%d", i, round+1))
-			if !r.unchanged(o.meta()) {
-				r.put(o.meta(), o)
+			if !r.testUnchanged(o.meta()) {
+				r.testPut(o.meta(), o)
 			}
 		}
 		r.commit(fmt.Sprint(round+1), false)
@@ -283,11 +287,11 @@ func TestPanickingIndexLeavesTheStoreAsItWas(t *testing.T) {
 	// In a list it panics in put, never in commit.
 	r := s.beginReplace()
 	for _, text := range []string{"a/u1@13", "b/u2@13"} {
-		if p := panicOf(func() { r.put(newThing(text).meta(), newThing(text)) }); p != "thirteen" {
+		if p := panicOf(func() { r.testPut(newThing(text).meta(), newThing(text)) }); p != "thirteen" {
 			t.Errorf("put of %s: panic %v, want the index's", text, p)
 		}
 	}
-	r.retain(newThing("a/u1@14").meta())
+	r.retain(metaOf(newThing("a/u1@14")))
 	if got := r.commit("20", true); got != (replaceResult{}) {
 		t.Errorf("result %+v, want nothing done", got)
 	}
@@ -311,18 +315,16 @@ func TestStringsAreCopies(t *testing.T) {
 	s := NewStore(Index[*thing]{Name: "v", Values: func(o *thing) []string { return o.values }})
 	m := o.meta()
 	m.Namespace = buffer[0:2]
-	s.upsert(m, o)
-	e, _ := s.objects.get(m.Key())
+	s.testUpsert(m, o)
+	e := s.find(m.Key())
 	bucket := slices.Collect(maps.Keys(s.byIndex[0].m))[0]
 	in := func(part string) bool {
 		p, from := uintptr(unsafe.Pointer(unsafe.StringData(part))), uintptr(unsafe.Pointer(unsafe.StringData(buffer)))
 		return p >= from && p < from+uintptr(len(buffer))
 	}
-	for k := range s.objects.m {
-		for _, part := range []string{k.Namespace, k.Name, e.key.Namespace, e.key.Name, string(e.uid), e.rv, bucket} {
-			if in(part) {
-				t.Errorf("%q is a part of the buffer that it came in", part)
-			}
+	for _, part := range []string{e.key.Namespace, e.key.Name, string(e.uid), e.rv, bucket} {
+		if in(part) {
+			t.Errorf("%q is a part of the buffer that it came in", part)
 		}
 	}
 }
@@ -340,7 +342,7 @@ func TestHeapFallsWithTheCollection(t *testing.T) {
 	r := s.beginReplace()
 	for i := range n {
 		o := &thing{name: fmt.Sprintf("pod-%05d", i), uid: fmt.Sprint("uid-", i), rv: fmt.Sprint(i + 1), ballast: make([]byte, 1024)}
-		r.put(o.meta(), o)
+		r.testPut(o.meta(), o)
 	}
 	r.commit("20000", false)
 	full := heap() - before

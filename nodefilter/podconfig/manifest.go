@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -179,6 +180,11 @@ func (d *document) manifest(text []byte, tree map[string]any, at string) (*manif
 	}
 	for _, doubt := range doubts {
 		m.doubts = append(m.doubts, strings.TrimPrefix(doubt.Error(), "json: "))
+	}
+	if at == "" {
+		// The kubelet's decoder takes the kind from what it decodes, but leaves it in the
+		// items of a list, and so in their UIDs.
+		m.pod.TypeMeta = metav1.TypeMeta{}
 	}
 	return m, nil
 }

@@ -35,7 +35,6 @@ func (s staticPods) make(where string, m *manifest, now time.Time) (*corev1.Pod,
 	if pod.Name == "" {
 		return nil, m.lines.explain(field.Required(field.NewPath("metadata", "name"), "every static pod needs a name"))
 	}
-	pod.TypeMeta = metav1.TypeMeta{}
 	if pod.Spec.PriorityClassName != "" && pod.Spec.Priority == nil {
 		m.doubts = append(m.doubts, "spec.priorityClassName without spec.priority: a node does not know the priority of a class")
 	}
@@ -47,6 +46,7 @@ func (s staticPods) make(where string, m *manifest, now time.Time) (*corev1.Pod,
 			pod.UID = manifestUID(m.tree, s.source, s.node, where)
 		}
 	}
+	pod.TypeMeta = metav1.TypeMeta{}
 	s.place(pod, now)
 	errs := validatePod(pod)
 	if len(errs) == 0 {

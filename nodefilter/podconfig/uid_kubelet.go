@@ -17,7 +17,7 @@ import (
 // manifest: the 128-bit FNV-1a of a dump of the pod, with defaults and before
 // it is placed on the node, then the node and the path, or the URL. It changes
 // with every version of Kubernetes that changes a Go type of the pod. pod has its
-// defaults and no TypeMeta.
+// defaults, and a TypeMeta only where it is an item of a list that says it.
 func kubeletUID(pod *corev1.Pod, source Source, node, where string) types.UID {
 	h := fnv.New128a()
 	dumpKubelet(h, reflect.ValueOf(pod), true)

@@ -28,7 +28,8 @@ import (
 //
 // All calls are made from the caller's goroutine, and a slow store holds up
 // nobody else: see Reflector.Events. The objects are shared with r's own store
-// and with other subscribers: they must not be changed.
+// and with other subscribers, and by default in parts with each other (see
+// reflector.ObjectsShared): they must not be changed.
 func Feed[T any](ctx context.Context, r *reflector.Reflector[T], store cache.ReflectorStore) error {
 	f := feed[T]{store: store, first: make(map[decode.Key]T)}
 	for ev := range r.Events(ctx) {

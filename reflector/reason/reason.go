@@ -45,7 +45,7 @@ const (
 	Decode Reason = "decode"
 	// Transport: dial, TLS, reset, a body that ends in the middle.
 	Transport Reason = "transport"
-	// ShortWatch: the watch ended at once and brought nothing.
+	// ShortWatch: the server ended the watch cleanly, long before its time, and it brought nothing.
 	ShortWatch Reason = "short_watch"
 	// WatchListUnsupported: the server refused sendInitialEvents.
 	WatchListUnsupported Reason = "watchlist_unsupported"

@@ -34,8 +34,9 @@ func NewSchedule(seed uint64) *Schedule {
 		Encoding:     pick(d, listwatch.EncodingAuto, listwatch.EncodingJSON),
 		Gzip:         d.one(3),
 		PageSize:     pick[int64](d, 0, 0, 3),
-		WatchTimeout: pick(d, 0, 30*time.Second, 2*time.Minute),
-		IdleTimeout:  pick(d, 0, 0, 35*time.Second),
+		WatchTimeout: pick(d, 0, 30*time.Second, 2*time.Minute, 5*time.Second),
+		IdleTimeout:  pick(d, 0, 0, 0, 35*time.Second, 2*time.Second),
+		Objects:      pick(newDice(seed, 4), reflector.ObjectsShared, reflector.ObjectsPrivate, reflector.ObjectsCompact),
 	}
 	s.Server = Server{
 		Step:         pick[int64](d, 1, 1, 1, 7),
@@ -46,11 +47,15 @@ func NewSchedule(seed uint64) *Schedule {
 		Chunk:        pick(d, 0, 1, 7, 100, 4096),
 		Latency:      d.between(time.Millisecond, 20*time.Millisecond),
 	}
-	if s.Client.IdleTimeout > 0 {
-		// A quiet watch of a shorter patience than the server's bookmarks is cut each time.
+	if s.Client.IdleTimeout > 2*time.Second {
+		// Of a shorter patience than the server's bookmarks, a quiet watch is cut
+		// each time. There are clients of that kind too, whose patience is 2 s.
 		s.Server.Bookmarks = odd(10 * time.Second)
 	}
 	s.Chaos = pick(d, 20*time.Second, 2*time.Minute, 10*time.Minute, 40*time.Minute)
+	if !s.hears() {
+		s.Chaos = min(s.Chaos, 10*time.Minute) // it makes a request every few seconds
+	}
 	objects := 2 + d.IntN(10)
 	var ops []Op
 	for range pick(d, 5, 20, 60) {
@@ -69,11 +74,13 @@ func NewSchedule(seed uint64) *Schedule {
 		s.Faults = append(s.Faults, s.randomFault(d, s.Chaos))
 	}
 	// A few kinds of trouble take several faults to meet; some seeds look for them.
-	switch d.IntN(6) {
+	switch d.IntN(8) {
 	case 0:
 		ops = append(ops, s.restored(d, objects)...)
 	case 1:
 		ops = append(ops, s.listed(d, objects)...)
+	case 2:
+		ops = append(ops, s.watchListed(d, objects)...)
 	}
 	// Once the server is well it stays so. The collection becomes readable, and
 	// is changed a few times to see that changes still come.
@@ -82,8 +89,12 @@ func NewSchedule(seed uint64) *Schedule {
 	for range d.IntN(4) {
 		ops = append(ops, s.soundOp(d, objects, s.Chaos+2*time.Second, s.End-time.Minute))
 	}
+	last := 10 * time.Second
+	if !s.hears() {
+		last += reflector.DefaultBackoffMax // a watch that hears nothing for its patience is no healthy one
+	}
 	for range d.IntN(4) {
-		ops = append(ops, s.soundOp(d, objects, s.End-time.Minute, s.End-10*time.Second))
+		ops = append(ops, s.soundOp(d, objects, s.End-time.Minute, s.End-last))
 	}
 	s.Ops = ops
 	s.Consumers = s.randomConsumers(d, storm)
@@ -111,6 +122,9 @@ func NewSchedule(seed uint64) *Schedule {
 // to notice that a silent watch is of another history: two watches that live
 // their time, and more if silence had been harmless before.
 func (s *Schedule) healing() time.Duration {
+	if !s.hears() {
+		return odd(10 * time.Minute) // it is not held to notice that
+	}
 	timeout := s.Client.WatchTimeout
 	if timeout == 0 {
 		timeout = 5 * time.Minute
@@ -175,6 +189,34 @@ func (s *Schedule) listed(d dice, objects int) (ops []Op) {
 	return ops
 }
 
+// watchListed makes the client lose its place again and again, so that it reads
+// one watch-list after the other, which begin before what it knows, end early,
+// or wait for their mark, while objects come and go and a consumer does not look.
+func (s *Schedule) watchListed(d dice, objects int) (ops []Op) {
+	s.Client.Initial = reflector.InitialAuto
+	s.stall = d.one(2)
+	for range 1 + d.IntN(5) {
+		at := d.between(0, s.Chaos)
+		s.Faults = append(s.Faults, Fault{At: at, Kind: ErrorEvent, Form: pick(d, Expired410, Expired410, Gone410, TooLargeText504), HTTP: d.one(2)})
+		for range 1 + d.IntN(3) {
+			at += odd(time.Microsecond)
+			f := Fault{At: at, Kind: pick(d, Early, Early, Early, Stale, LateMark, NoMark, LostMark, Silence), Verb: watchList, N: 1 + d.IntN(15)}
+			f.For = pick(d, d.between(time.Millisecond, time.Second), d.between(time.Second, 70*time.Second))
+			if f.Kind == NoMark || f.Kind == LostMark {
+				f.N = 1 + d.IntN(2)
+			}
+			s.Faults = append(s.Faults, f)
+		}
+		// What happens before, and while the watch-list is read.
+		for range 2 + d.IntN(12) {
+			o := s.randomOp(d, min(objects, 4), s.Chaos)
+			o.At = odd(min(max(at+d.between(-20*time.Second, 20*time.Second), 0), s.Chaos))
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
 func (s *Schedule) randomFault(d dice, until time.Duration) Fault {
 	f := Fault{
 		At:    d.between(0, until),
@@ -197,7 +239,7 @@ func (s *Schedule) randomFault(d dice, until time.Duration) Fault {
 			f.For, f.N = short, 1+d.IntN(40)
 		}
 	case 1, 2: // for some time
-		f.Kind = pick(d, Down, Blackhole, Sick, NoList, NoWatch, Mute)
+		f.Kind = pick(d, Down, Blackhole, Sick, NoList, NoWatch, Mute, Brief)
 		f.For = pick(d, short, long)
 		if f.Kind == NoList {
 			f.Form = pick(d, BadRequest400, Denied403, NotAllowed405, NotAcceptable406, Invalid422, NoSuchThing501, Throttled429, Internal500)
@@ -207,9 +249,14 @@ func (s *Schedule) randomFault(d dice, until time.Duration) Fault {
 		switch f.Kind {
 		case Answer, Page, WrongType, Silence, Reset:
 			f.Verb = pick(d, "", list, watch, watchList)
-		case Stale, CutList, HangList, SlowList:
+		case Stale:
+			f.Verb = pick(d, list, watchList)
+		case CutList, HangList, SlowList:
 			f.Verb = list
 			f.For = short
+		case Early:
+			f.Verb = watchList
+			f.For = pick(d, d.between(time.Millisecond, time.Second), d.between(time.Second, 70*time.Second))
 		default:
 			f.Verb = watchList
 			f.For = d.between(time.Second, 70*time.Second)
@@ -230,7 +277,7 @@ func (s *Schedule) randomConsumers(d dice, storm bool) []Consumer {
 		}
 		list = append(list, c)
 	}
-	if storm || d.one(3) {
+	if storm || s.stall || d.one(3) {
 		c := Consumer{Latency: time.Millisecond + 13}
 		from := d.between(0, s.Chaos)
 		if storm {

@@ -22,7 +22,7 @@ var mutants = []mutant{
 		"takes the resourceVersion of an item for the list's",
 		"reflector/state_listing.go",
 		"r.complete(meta.ResourceVersion, asked, asked, res)",
-		`r.complete(map[bool]string{true: in.heard, false: meta.ResourceVersion}[in.heard != ""], asked, asked, res)`,
+		`r.complete(map[bool]string{true: string(in.heard), false: meta.ResourceVersion}[len(in.heard) > 0], asked, asked, res)`,
 	},
 	{
 		"accepts a list at the resourceVersion that was refused",
@@ -88,7 +88,7 @@ var mutants = []mutant{
 		"resets its backoff after one good list",
 		"reflector/reflector.go",
 		"\tr.session.synced(rv)\n",
-		"\tr.session.synced(rv)\n\tr.backoff.reset()\n",
+		"\tr.session.synced(rv)\n\tr.backoff.healthy(time.Hour, false)\n",
 	},
 	{
 		"does not heed Retry-After",
@@ -105,13 +105,13 @@ var mutants = []mutant{
 	{
 		"delivers the delete of what was never delivered",
 		"reflector/mailbox.go",
-		"\tcase a.Type == Added && b.Type == Deleted:\n\t\treturn Event[T]{}, mergedNone\n",
-		"\tcase a.Type == Added && b.Type == Deleted:\n\t\treturn b, mergedOne\n",
+		"\tcase a.typ == Added && b.typ == Deleted:\n\t\treturn change[T]{}, mergedNone\n",
+		"\tcase a.typ == Added && b.typ == Deleted:\n\t\treturn b, mergedOne\n",
 	},
 	{
 		"swallows a delete before an add",
 		"reflector/mailbox.go",
-		"\treturn Event[T]{}, mergedBoth\n",
+		"\treturn change[T]{}, mergedBoth\n",
 		"\treturn b, mergedOne\n",
 	},
 	{
@@ -135,20 +135,20 @@ var mutants = []mutant{
 	{
 		"takes a list older than what a cut one brought",
 		"reflector/session.go",
-		"if olderRV(s.rv, s.heard) {",
+		`if s.rv == "" || olderRV(s.rv, s.heard) {`,
 		`if s.heard == "never" {`,
 	},
 	{
 		"an undecodable object ends the stream",
-		"reflector/ingest.go",
-		"if !good && known && !same {",
-		"if !good {\n\t\treturn doubtful\n\t}\n\tif !good && known && !same {",
+		"reflector/state_watching.go",
+		"r.apply(old, m, &c, err)\n",
+		"if r.apply(old, m, &c, err); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n",
 	},
 	{
 		"keeps an object whose name another one took",
 		"reflector/store_replace.go",
-		"if !ok || old.uid != m.UID {",
-		"if !ok {",
+		"if old == nil || old.uid != m.UID {",
+		"if old == nil {",
 	},
 	{
 		"brings back what is gone when it is told again",
@@ -185,6 +185,30 @@ var mutants = []mutant{
 		"reflector/session.go",
 		"silentLimit = 4",
 		"silentLimit = 4000",
+	},
+	{
+		"believes what a watch-list tells of before what is known",
+		"reflector/early.go",
+		`return e.rv != "" && follows(e.rv, rv)`,
+		`return e.rv == "never" && follows(e.rv, rv)`,
+	},
+	{
+		"holds against a list the older of two words that it has",
+		"reflector/store_replace.go",
+		"\tr.forget(e.key) // the newer of two words of this list counts\n",
+		"",
+	},
+	{
+		"counts short silences instead of adding them up",
+		"reflector/session.go",
+		"if s.quiet += lived; s.quiet < bookmarkDue/2 {",
+		"if s.quiet += lived; s.quiet < 0 {",
+	},
+	{
+		"resumes at once whatever the server ends after a second",
+		"reflector/state_watching.go",
+		"const soundWatch = 10 * time.Second",
+		"const soundWatch = time.Second",
 	},
 }
 

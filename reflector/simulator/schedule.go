@@ -23,6 +23,8 @@ type Schedule struct {
 	// enough, Stop when the client is told to stop, which is before End in some
 	// runs and in the middle of new faults in others.
 	Chaos, End, Stop time.Duration
+
+	stall bool // a consumer does not look for long
 }
 
 // Client is how the client is configured.
@@ -33,6 +35,15 @@ type Client struct {
 	PageSize     int64
 	WatchTimeout time.Duration
 	IdleTimeout  time.Duration
+	Objects      reflector.Objects
+}
+
+// hears reports whether a watch of the client's lives long enough for a
+// bookmark of the server's.
+func (s *Schedule) hears() bool {
+	idle, timeout := s.Client.IdleTimeout, s.Client.WatchTimeout
+	return (idle == 0 || idle > s.Server.Bookmarks) &&
+		(timeout == 0 || timeout > goodbyes || timeout > s.Server.Bookmarks)
 }
 
 // Server is what the server does in all runs of its kind, well or not.
@@ -47,6 +58,10 @@ type Server struct {
 	Chunk        int           // the most bytes of one read; 0 is no limit
 	Latency      time.Duration // of each answer
 }
+
+// goodbyes: watches that are asked to live longer are told a last bookmark
+// shortly before their end.
+const goodbyes = 10 * time.Second
 
 // members says how a watch is cut into gzip members.
 type members uint8
@@ -106,6 +121,7 @@ const (
 	NoList                     // as Sick, for watch-lists only
 	NoWatch                    // as Sick, for watches only
 	Mute                       // streams opened meanwhile get no bookmark but the mark
+	Brief                      // watches opened meanwhile are ended after a moment
 	Restart                    // connections are cut and refused, the watch cache is lost
 	Restore                    // the same, and etcd is as it was N writes ago
 	Compact                    // no watch starts below what there is now; tokens expire
@@ -116,13 +132,14 @@ const (
 	WrongType // a content type that the client does not read, or a Table
 	Silence   // there is no answer
 	Reset     // the connection is reset instead of an answer
-	Stale     // a list comes from N writes ago, whatever was asked for
+	Stale     // a list or watch-list is of N writes ago, whatever was asked for
 	CutList   // a list's body is cut
 	HangList  // a list's body stops, and the connection stays open
 	SlowList  // a list's body pauses
 	NoMark    // N watch-lists end without their mark
 	LostMark  // N watch-lists go on without their mark
 	LateMark  // the mark comes late
+	Early     // a watch-list begins with the state of N writes ago, and goes on to now before its mark
 
 	// Of one watch stream.
 	End         // the end of the body
@@ -142,9 +159,9 @@ const (
 )
 
 var faultNames = []string{
-	"refuse connections", "black hole", "sick", "no watch-list", "no watch", "no bookmarks", "restart", "restore", "compact",
+	"refuse connections", "black hole", "sick", "no watch-list", "no watch", "no bookmarks", "brief watches", "restart", "restore", "compact",
 	"error answer", "HTML page", "wrong content type", "no answer", "reset request", "stale list", "cut list", "hang list", "slow list",
-	"watch-list ends without mark", "watch-list loses mark", "late mark",
+	"watch-list ends without mark", "watch-list loses mark", "late mark", "early start",
 	"END", "FIN", "RST", "hang", "cut event", "ERROR", "events again", "replay", "foreign object", "unknown type",
 	"low bookmark", "odd bookmark", "garbage", "delay",
 }
@@ -171,6 +188,7 @@ const (
 	Initializing429 // storage is (re)initializing
 	TooLarge504     // too large resource version, with the cause
 	TooLargeText504 // only the message says so
+	Timeout504      // the server's own time limit
 	Denied403
 	Denied401
 	NoRoute404
@@ -186,7 +204,7 @@ const (
 
 var formNames = []string{
 	"410 Expired", "410 Gone", "410", "Expired without a code", "500", "503", "503 without a body", "429", "429 storage is (re)initializing",
-	"504 too large resource version", "504 too large resource version, text only", "403", "401", "404", "422", "400", "405", "406", "501", "empty Status",
+	"504 too large resource version", "504 too large resource version, text only", "504 Timeout", "403", "401", "404", "422", "400", "405", "406", "501", "empty Status",
 }
 
 // Retry is how an answer says when to come back.

@@ -317,6 +317,8 @@ func (f Form) says() said {
 		return said{504, 504, metav1.StatusReasonTimeout, "Timeout: " + tooLarge + ": 9, current: 8", classTooLarge}
 	case TooLargeText504:
 		return said{504, 504, "", tooLarge + ": 9, current: 8", classTooLarge}
+	case Timeout504:
+		return said{504, 504, metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout", classSick}
 	case Denied403:
 		return said{403, 403, metav1.StatusReasonForbidden, `pods is forbidden: User "sim" cannot list resource "pods"`, classDenied}
 	case Denied401:

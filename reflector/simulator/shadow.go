@@ -56,6 +56,7 @@ type attempt struct {
 	h        *history
 
 	code      int
+	ended     int // the code of an ERROR that was read
 	class     class
 	notBefore time.Duration // the server asked not to come back before
 
@@ -114,11 +115,11 @@ type shadow struct {
 	refused int64  // the resourceVersion at which the last watch expired
 	// newest: the next list must ask for the newest state.
 	newest   bool
-	tooLarge int  // answers in a row that the resourceVersion is too large
-	silent   int  // see settle
-	failed   bool // a watch ended before its time since the server was heard last
-	stuck    int  // watches in a row that were rejected or brought nonsense
-	noMark   int  // watch-lists in a row that were opened and ended without their mark
+	tooLarge int           // answers in a row that the resourceVersion is too large
+	quiet    time.Duration // of watches in a row that brought nothing, see settle
+	failed   bool          // a watch ended before its time since the server was heard last
+	stuck    int           // watches in a row that were rejected or brought nonsense
+	noMark   int           // watch-lists in a row that were opened and ended without their mark
 	earned   bool
 	spent    []time.Duration // requests that were not earned
 
@@ -174,12 +175,15 @@ func (sh *shadow) fallsBack(prev, a *attempt) bool {
 	if prev.verb != watchList || a.verb != list {
 		return false
 	}
-	switch prev.code {
+	switch max(prev.code, prev.ended) {
 	case 400, 403, 405, 406, 415, 422, 501:
 		return true
 	}
 	return prev.opened && sh.noMark >= 3 || prev.class == classDenied
 }
+
+// enoughQuiet is how much silence lets the client look what is up.
+const enoughQuiet = 150 * time.Second
 
 // settle draws the conclusions from the end of an attempt.
 func (sh *shadow) settle(a *attempt) {
@@ -220,7 +224,7 @@ func (sh *shadow) settle(a *attempt) {
 	if !a.clean || lived < a.timeout*4/5 {
 		defer func() { sh.failed = true }()
 	}
-	sh.earned = a.clean && (a.brought > 0 || lived >= time.Second)
+	sh.earned = a.clean && (a.brought > 0 || lived >= min(a.timeout*4/5, 10*time.Second))
 	switch a.class {
 	case classExpired:
 		sh.allowed, sh.refused = "expired", number(a.rv)
@@ -246,16 +250,19 @@ func (sh *shadow) settle(a *attempt) {
 	case a.replay:
 		sh.allowed = "replay"
 	case a.brought == 0 && a.opened && a.class == classNone:
-		// Two watches that lived their time in silence, or four that were cut
-		// for it, may be of another history.
-		if lived >= a.timeout*4/5 || lived >= 75*time.Second {
-			sh.silent++
+		// Two watches that lived their time in silence may be of another history,
+		// and so may be any number of shorter ones that come to as much: two and
+		// a half minutes.
+		switch {
+		case sh.failed && until-a.asked >= 75*time.Second:
+			// One is enough after a watch that ended before its time.
+			sh.quiet = enoughQuiet
+		case lived >= a.timeout*4/5 || lived >= 75*time.Second:
+			sh.quiet += enoughQuiet / 2
+		case !a.clean:
+			sh.quiet += lived
 		}
-		// One is enough for a minute of it after a watch that ended before its time.
-		if sh.failed && until-a.asked >= 75*time.Second {
-			sh.silent = 4
-		}
-		if sh.silent++; sh.silent >= 4 {
+		if sh.quiet >= enoughQuiet {
 			sh.allowed = "silence"
 		}
 	}
@@ -351,7 +358,7 @@ func (sh *shadow) marked(a *attempt, h *history, n int, rv int64, at time.Durati
 	}
 	a.complete, a.brought, a.marked = true, 1, rv
 	sh.complete(a, h, n, rv)
-	sh.slack = sh.s.now() - at
+	sh.slack = a.lag + sh.s.now() - at
 }
 
 // complete: a list was accepted.
@@ -376,7 +383,7 @@ func (sh *shadow) complete(a *attempt, h *history, n int, rv int64) {
 		sh.older = append(sh.older, before)
 		sh.blind = sh.blind || rv >= before
 	}
-	sh.tooLarge, sh.silent, sh.stuck, sh.noMark = 0, 0, 0, 0
+	sh.tooLarge, sh.quiet, sh.stuck, sh.noMark = 0, 0, 0, 0
 	sh.failed = false
 	sh.snapshots = append(sh.snapshots, snapshot{h, n, rv, sh.s.now()})
 	sh.s.log.add(sh.s.now(), "  %d: complete at %d", a.id, rv)
@@ -418,7 +425,7 @@ func (sh *shadow) event(a *attempt, v *version, at time.Duration) {
 
 func (sh *shadow) progress(rv int64, at time.Duration) {
 	sh.rv = max(sh.rv, rv)
-	sh.tooLarge, sh.silent, sh.stuck = 0, 0, 0
+	sh.tooLarge, sh.quiet, sh.stuck = 0, 0, 0
 	sh.failed = false
 	sh.slack = sh.s.now() - at
 }

@@ -25,6 +25,7 @@ func Shrink(s *Schedule, promise string, try func(*Schedule) *Failure, limit int
 		func(c *Schedule) { c.Client.Initial = reflector.InitialList },
 		func(c *Schedule) { c.Client.WatchTimeout = 0 },
 		func(c *Schedule) { c.Client.IdleTimeout = 0 },
+		func(c *Schedule) { c.Client.Objects = reflector.ObjectsShared },
 		func(c *Schedule) { c.Server.Chunk = 0 },
 		func(c *Schedule) { c.Server.Window = 5000 },
 	} {

@@ -128,6 +128,7 @@ type stream struct {
 
 	initial   []*version    // of a watch-list, not told yet
 	mark      time.Duration // when the end of the initial events is told; never: not to be told
+	lagging   time.Duration // no change is told before: the server is behind
 	endAtMark bool          // the stream ends instead
 
 	bookmark time.Duration // when the next one is due
@@ -164,6 +165,9 @@ func (s *server) watch(ctx context.Context, a *attempt, f *Fault, now time.Durat
 		header.Set("Content-Encoding", "gzip")
 	}
 	st.mute = s.window(now, Mute) != nil
+	if brief := s.window(now, Brief); brief != nil && a.verb == watch {
+		st.ends = min(st.ends, now+time.Duration(brief.Part+1)*odd(20*time.Millisecond))
+	}
 	s.bodies++
 	switch {
 	case a.verb == watchList:
@@ -172,7 +176,18 @@ func (s *server) watch(ctx context.Context, a *attempt, f *Fault, now time.Durat
 			st.errorEvent(now+3*time.Second, tooLarge)
 			break
 		}
-		st.from, st.pos, st.mark = h.rvOf(n), n, now
+		st.mark = now
+		switch f.Kind {
+		case Early: // as a server may that has not caught up with its etcd
+			st.lagging, st.mark = now+f.For/2, now+f.For
+			n = max(n-f.N, 0)
+		case Stale:
+			n = max(n-f.N, 0)
+			if n < len(h.log) {
+				a.lag = max(now-h.log[n].at, 0)
+			}
+		}
+		st.from, st.pos = h.rvOf(n), n
 		state := h.state(n)
 		for _, name := range names(state) {
 			st.initial = append(st.initial, state[name])
@@ -194,6 +209,8 @@ func (s *server) watch(ctx context.Context, a *attempt, f *Fault, now time.Durat
 				st.flush(now)
 				st.initial = []*version{held}
 			}
+		case Early:
+			st.flush(now)
 		}
 	case asked < h.floor(now):
 		s.log.add(now, "  %d: stream, the resourceVersion is too old", a.id)
@@ -230,10 +247,10 @@ func (st *stream) next() (time.Duration, func(at time.Duration)) {
 		consider(st.mark, st.marked)
 	}
 	if st.pos < len(st.h.log) {
-		consider(st.h.log[st.pos].at, st.change)
+		consider(max(st.h.log[st.pos].at, st.lagging), st.change)
 	}
 	consider(st.bookmark, st.regular)
-	if !st.goodbye && st.ends-st.opened > 10*time.Second {
+	if !st.goodbye && st.ends-st.opened > goodbyes {
 		consider(st.ends-2*time.Second, func(at time.Duration) {
 			st.goodbye = true
 			st.plainBookmark(at)
@@ -369,7 +386,7 @@ func (st *stream) plainBookmark(at time.Duration) {
 	if st.mute || len(st.initial) > 0 && st.mark == never {
 		return
 	}
-	rv := st.h.rvOf(st.h.upTo(at))
+	rv := st.h.rvOf(min(st.pos, st.h.upTo(at))) // of what was told
 	if rv < st.from && !st.s.sched.Server.LowBookmarks {
 		return
 	}
@@ -392,6 +409,7 @@ func (st *stream) errorEvent(at time.Duration, f Fault) {
 	st.s.log.add(at, "  %d: ERROR %s%s", st.a.id, formNames[f.Form], optional(", retry after ", hintText(hint)))
 	st.send(at, event(st.enc, "ERROR", statusBytes(st.enc, &status)), func() {
 		st.a.refused(e.class, 0, st.s.now(), hint)
+		st.a.ended = int(e.code)
 	})
 	if st.end == nil {
 		st.finish(at)
