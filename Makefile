@@ -14,7 +14,7 @@ BENCHFLAGS ?=
 SEEDS ?= 10000
 SEED ?= 1
 
-.PHONY: help build test race e2e bench bench-guard bench-herd fuzz lint soak mutants
+.PHONY: help build test race e2e bench bench-guard bench-herd bench-podsources fuzz lint soak mutants
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -65,6 +65,9 @@ bench-guard: ## fail where allocations or ratios to client-go fell behind bench/
 
 bench-herd: ## put 2,000 clients through outages in virtual time and write bench/herd/RESULTS.md (minutes)
 	cd bench/herd && go test -count=1 -timeout 30m . -args -clients 2000 -pods 30 -results .
+
+bench-podsources: ## measure the pod sources' merge against the kubelet's and write test/e2e/podsources/RESULTS.md (a minute)
+	cd test/e2e && go test -count=1 ./podsources -args -results RESULTS.md
 
 fuzz: ## run every fuzz target for FUZZTIME (60s)
 	for pkg in $$(go list ./...); do \

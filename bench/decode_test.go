@@ -68,7 +68,7 @@ var (
 	slimFields      = decode.Config{NumbersOf: &corev1.Pod{}}
 
 	sources = []source[*corev1.Pod]{
-		{"nodewatch-private", nodewatchSource[*corev1.Pod](decode.Config{}, false)},
+		{implPrivate, nodewatchSource[*corev1.Pod](decode.Config{}, false)},
 		{"nodewatch-private-dropped", nodewatchSource[*corev1.Pod](noManagedFields, false)},
 		{implNodewatch, nodewatchSource[*corev1.Pod](noManagedFields, true)},
 		{implClientGo, openClientGo},
@@ -204,7 +204,7 @@ func TestSourcesAgree(t *testing.T) {
 		for _, src := range sources {
 			t.Run(enc.name+"/"+src.name, func(t *testing.T) {
 				fields := loopback.Dropped
-				if src.name == "nodewatch-private" || src.name == implClientGo || src.name == "client-go-decoder" {
+				if src.name == implPrivate || src.name == implClientGo || src.name == "client-go-decoder" {
 					fields = loopback.Kept
 				}
 				next, stop := src.open(t, newStream(t, enc, pods).Reader(), enc)

@@ -153,7 +153,7 @@ func TestDelays(t *testing.T) {
 const latencyPods = 1_000
 
 // BenchmarkLatency: one operation is some seconds of events at a rate; p50 and p99 are the times from
-// the server's write to the return of the handler's first line.
+// the server's write to the first line of the handler.
 func BenchmarkLatency(b *testing.B) {
 	for _, enc := range encodings {
 		cfg := replay.Config{MediaType: enc.mediaType, Pods: latencyPods, Stamped: true}

@@ -11,6 +11,7 @@ import (
 // caseIDs are the rows that docs/cases.md has to have.
 const caseIDs = `A1 A2 A3 A4 A5 A6 A7 A10 B1 B2 B4 B5 B7 B8 B9 C1 C2 C4 C5 C7 C8 C10 C11 D1 D2 D4 D6 D7 D9 D11 D12
 	E1 E2 E3 E5 E6 E7 E8 E9 E10 E12 F1 F3 F5 F6 F8 G1 G2 G3 G4 G6 H1 H2 H3 H5 H6
+	I1 I2 I3 I4 I5 I6 I8 J1 J2 J3 J4 J5 J6 J7 K1 K2 K3 K4
 	L1 L2 L3 L4 L5 L6 L8 M1 M2 M4 N2 N3 N4 N5 O1 P1 P2 P3 P4`
 
 // TestCases: every case is in docs/cases.md once, with tests that exist or with
@@ -23,8 +24,6 @@ func TestCases(t *testing.T) {
 		t.Fatal("docs/cases.md has no section Later")
 	}
 	row := regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+|other) \| (.+?) \| (.+) \|$`)
-	named := regexp.MustCompile("`([^`]+)`")
-	function := regexp.MustCompile(`^(.+)/((?:Test|Fuzz|Example)[A-Za-z0-9_]*)$`)
 	var got []string
 	scripts := map[string]bool{}
 	for _, m := range row.FindAllStringSubmatch(table, -1) {

@@ -13,6 +13,13 @@ import (
 // root is the repository's top folder as seen from here.
 const root = ".."
 
+var (
+	// named is what a document has in backquotes.
+	named = regexp.MustCompile("`([^`]+)`")
+	// function is such a name of a test: its folder, and it.
+	function = regexp.MustCompile(`^(.+)/((?:Test|Fuzz|Example)[A-Za-z0-9_]*)$`)
+)
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, name))
@@ -115,7 +122,6 @@ func TestLinks(t *testing.T) {
 func TestFolders(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile("`((?:listwatch|streamwatcher|reflector|nodefilter|cmd|bench|test|docs|tools|internal)/[a-zA-Z0-9_./-]*)`")
-	function := regexp.MustCompile(`/(Test|Fuzz|Example)[A-Z][A-Za-z0-9]*$`)
 	seen := 0
 	for _, doc := range documents(t) {
 		for _, m := range name.FindAllStringSubmatch(read(t, doc), -1) {

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -14,8 +13,6 @@ import (
 // names, with its tests beside it, and each test and script exists.
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile("`([^`]+)`")
-	function := regexp.MustCompile(`^(.+)/((?:Test|Fuzz|Example)[A-Za-z0-9_]*)$`)
 	promises := 0
 	for line := range strings.Lines(read(t, "docs/promises.md")) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")

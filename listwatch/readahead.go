@@ -16,7 +16,7 @@ type bufferPool interface {
 const aheadBytes = 64 << 10
 
 // readAhead is a connection that is read in large pieces as long as there is much to read, and that holds no
-// memory while it waits. net/http's own buffer is of one size for as long as the connection
+// memory while it waits, unless what came last filled the caller's buffer to the byte. net/http's own buffer is of one size for as long as the connection
 // lives: a small one takes two system calls for an event, a large one is held by each
 // idle watch. It stands below TLS, where a read would bring one record at most.
 type readAhead struct {

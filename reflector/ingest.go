@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -48,7 +49,7 @@ func (r *Reflector[T]) take(old *entry[T], m *decode.Meta, c *content[T], err er
 	}
 	if err != nil {
 		r.seen.quarantine(*m, err)
-		r.log.Warn("object quarantined", "key", m.Key().String(), "rv", m.ResourceVersion, "err", err)
+		r.warn("object quarantined", m, err)
 		return false
 	}
 	r.seen.release(m.Key())
@@ -67,6 +68,9 @@ func (r *Reflector[T]) admit(old *entry[T], m *decode.Meta, c *content[T], in *i
 	case r.cfg.Accept != nil && !r.cfg.Accept(c.obj):
 		r.seen.ignored(causeFiltered)
 		r.store.remove(old, m, *c, true)
+		if in == nil { // what a list may say of the past, its commit settles
+			r.store.replaced(m)
+		}
 	case in != nil:
 		in.put(old, m, *c)
 	default:
@@ -93,15 +97,22 @@ func (r *Reflector[T]) recovered(err *error) {
 	}
 }
 
+// warn logs what is wrong with the object of m. Handlers may keep what they are given, and m's strings are
+// the reader's.
+func (r *Reflector[T]) warn(what string, m *decode.Meta, err error) {
+	r.log.Warn(what, "key", ownKey(m.Key()).String(), "rv", strings.Clone(m.ResourceVersion), "err", err)
+}
+
 // verdict is what an event was to the session.
 type verdict uint8
 
 const (
-	taken    verdict = iota + 1 // dealt with: its resourceVersion counts
-	news                        // a version to be made and taken
-	skipped                     // not an object of the collection: its resourceVersion says nothing
-	replayed                    // from before the watch's start, and known already
-	doubtful                    // from before the watch's start, and not known: neither to apply nor to ignore
+	taken      verdict = iota + 1 // dealt with: its resourceVersion counts
+	news                          // a version to be made and taken
+	skipped                       // not an object of the collection: its resourceVersion says nothing
+	replayed                      // from before the watch's start, and known already
+	doubtful                      // from before the watch's start, and not known: neither to apply nor to ignore
+	unfinished                    // not whole: the stream brings it again, or ends
 )
 
 // judge says what an event of a watch, other than BOOKMARK and ERROR, is, and does all that can be
@@ -121,7 +132,9 @@ func (r *Reflector[T]) judge(ev *streamwatcher.Event[T], start string, gone *gra
 		return nil, skipped
 	}
 	if ev.Type == watch.Deleted {
-		r.deleted(o)
+		if !r.deleted(o) {
+			return nil, unfinished
+		}
 		gone.bury(m.UID, m.ResourceVersion)
 		return nil, taken
 	}
@@ -171,31 +184,36 @@ func (r *Reflector[T]) lost(o *decode.Object[T]) bool {
 		return false
 	}
 	r.seen.quarantine(o.Meta, err)
-	r.log.Warn("object lost", "rv", o.Meta.ResourceVersion, "err", err)
+	r.warn("object lost", &o.Meta, err)
 	return true
 }
 
 // deleted applies a DELETED event. Its metadata is enough; the final state is
 // taken from it where it decodes, and is transformed like any other. Its
 // resourceVersion may lie before the watch's start: servers have sent the last
-// content as it was. The store judges by UID and by what it has.
-func (r *Reflector[T]) deleted(o *decode.Object[T]) {
+// content as it was. The store judges by UID and by what it has. It is false, and nothing has
+// happened, where o turned out to be no whole object.
+func (r *Reflector[T]) deleted(o *decode.Object[T]) bool {
 	m := &o.Meta
 	old := r.store.find(m.Key())
 	if old == nil {
 		r.seen.release(m.Key())
-		return
+		return true
 	}
 	final, err := r.make(o, old)
+	if errors.Is(err, decode.ErrLine) {
+		return false
+	}
 	if err == nil && r.cfg.Transform != nil {
 		err = r.transform(&final)
 	}
 	if err != nil {
 		r.seen.decodeErrors.Add(1)
-		r.log.Warn("final state lost", "key", m.Key().String(), "rv", m.ResourceVersion, "err", err)
+		r.warn("final state lost", m, err)
 	}
 	r.count(r.store.remove(old, m, final, err == nil))
 	r.seen.release(m.Key())
+	return true
 }
 
 // count counts an event that the store did not apply.

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,12 +85,14 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 		return
 	}
 	r.seen.item(false)
-	in.hear(m.ResourceVersion)
-	if in.line.add(o, old) {
-		return
+	if !in.line.add(o, old) {
+		c, err := r.make(o, old)
+		if errors.Is(err, decode.ErrLine) {
+			return // no item: the watch-list brings it again, or ends
+		}
+		in.settle(old, m, &c, err)
 	}
-	c, err := r.make(o, old)
-	in.settle(old, m, &c, err)
+	in.hear(m.ResourceVersion)
 }
 
 // put takes the version of an object into the replacement.

@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -266,8 +267,21 @@ func (m *model) Watch(ctx context.Context, opts metav1.ListOptions) (*streamwatc
 // serve writes the events of one watch from pos.
 func (m *model) serve(ctx context.Context, w io.Writer, pos int, initial bool, timeout time.Duration) error {
 	send := func(typ string, object []byte) error {
-		_, err := fmt.Fprintf(w, "{\"type\":%q,\"object\":%s}\n", typ, object)
-		return err
+		form := "{\"type\":%q,\"object\":%s}\n"
+		switch m.pick(12) {
+		case 0: // with the next one in a line
+			form = strings.TrimSuffix(form, "\n")
+		case 1: // on two lines, of which the first looks whole, and comes alone
+			if before, behind, ok := bytes.Cut(object, []byte(`,"status"`)); ok {
+				object = fmt.Appendf(nil, "%s,\"more\":{\"of\":{}}\n,\"status\"%s", before, behind)
+			}
+		}
+		for line := range strings.Lines(fmt.Sprintf(form, typ, object)) {
+			if _, err := io.WriteString(w, line); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	sendError := func(code int, text string) error {
 		return send("ERROR", fmt.Appendf(nil, `{"kind":"Status","status":"Failure","code":%d,"reason":%q}`, code, text))

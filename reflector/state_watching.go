@@ -128,6 +128,8 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 				return &fault{reason.Replay, fmt.Errorf("%d events in a row from before the watch's start at %q", a.replays, a.start)}
 			}
 			return nil
+		case unfinished:
+			return nil
 		case skipped:
 			a.note(time.Now())
 			return nil

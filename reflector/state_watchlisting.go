@@ -155,9 +155,8 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
 		in.take(&ev.Object)
 	case watch.Deleted:
 		in.live = true
-		if m.Name != "" && in.r.belongs(m) {
+		if m.Name != "" && in.r.belongs(m) && in.r.deleted(&ev.Object) {
 			in.hear(m.ResourceVersion)
-			in.r.deleted(&ev.Object)
 			gone.bury(m.UID, m.ResourceVersion)
 			in.early.end(m)
 			if stored {

@@ -150,7 +150,7 @@ func (s *Store[T]) upsert(old *entry[T], m *decode.Meta, c content[T]) outcome {
 	if old != nil && old.uid == m.UID {
 		if olderRV(m.ResourceVersion, old.rv) {
 			if s.open != nil {
-				s.open.hold(old, heldItem[T]{draft: s.newEntry(old, m, c)})
+				s.open.hold(old, m, heldItem[T]{draft: s.newEntry(old, m, c)})
 			}
 			return stale
 		}
@@ -211,7 +211,7 @@ func (s *Store[T]) remove(old *entry[T], m *decode.Meta, final content[T], haveF
 	}
 	if olderRV(m.ResourceVersion, old.rv) {
 		if s.open != nil {
-			s.open.hold(old, heldItem[T]{draft: draft[T]{entry: last}, gone: true, unknown: !haveFinal})
+			s.open.hold(old, m, heldItem[T]{draft: draft[T]{entry: last}, gone: true, unknown: !haveFinal})
 		}
 		return stale
 	}

@@ -3,6 +3,7 @@ package reflector
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -30,6 +31,8 @@ type heldItem[T any] struct {
 	draft[T]
 	// gone: it was a DELETED; unknown: one that did not decode.
 	gone, unknown bool
+	// told is the resourceVersion of what was said. It is not the draft's, where that is what is stored.
+	told string
 }
 
 // replaceResult counts what a replacement did, in objects.
@@ -71,7 +74,7 @@ func (r *replacement[T]) put(old *entry[T], m *decode.Meta, c content[T]) {
 	}
 	d := r.s.newEntry(old, m, c)
 	if same && olderRV(d.rv, old.rv) {
-		r.hold(old, heldItem[T]{draft: d})
+		r.hold(old, m, heldItem[T]{draft: d})
 		return
 	}
 	r.s.set(old, d)
@@ -117,21 +120,22 @@ func (r *replacement[T]) retain(m *decode.Meta) {
 		return
 	}
 	if olderRV(m.ResourceVersion, old.rv) {
-		r.hold(old, heldItem[T]{draft: draft[T]{entry: old}, gone: true, unknown: true})
+		r.hold(old, m, heldItem[T]{draft: draft[T]{entry: old}, gone: true, unknown: true})
 	} else {
 		r.forget(old.key)
 	}
 	old.seen = r.s.epoch
 }
 
-// hold keeps what is older than the stored version until commit. The object
+// hold keeps what m says, which is older than the stored version until commit. The object
 // counts as seen. What this list itself made the stored version is told twice,
 // and is not held.
-func (r *replacement[T]) hold(stored *entry[T], item heldItem[T]) {
+func (r *replacement[T]) hold(stored *entry[T], m *decode.Meta, item heldItem[T]) {
 	before, held := r.held[stored.key]
-	if !held && stored.seen == r.s.epoch || held && olderRV(item.rv, before.rv) {
+	if !held && stored.seen == r.s.epoch || held && olderRV(m.ResourceVersion, before.told) {
 		return
 	}
+	item.told = strings.Clone(m.ResourceVersion)
 	stored.seen = r.s.epoch
 	if r.held == nil {
 		r.held = make(map[decode.Key]heldItem[T])

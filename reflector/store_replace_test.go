@@ -238,6 +238,35 @@ func TestReplace(t *testing.T) {
 			events:  []string{"MODIFIED b/u2@21<20", "DELETED c/u3@31", "SYNCED@100"},
 		},
 		{
+			name: "a good version overrules one before it that did not decode",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				s.r.retain(metaOf(newThing("b/u2@18")))
+				upsertThing(s.Store, "b/u2@19")
+				put(s, "c/u3@30")
+			},
+			rewound: true,
+			want:    replaceResult{unchanged: 2, modified: 1, regressed: 1},
+			held:    1,
+			left:    "a/u1@1 b/u2@19 c/u3@30",
+			events:  []string{"MODIFIED b/u2@19<20", "SYNCED@100"},
+		},
+		{
+			name: "and one that came back after an older delete that did not decode",
+			do: func(s script) {
+				put(s, "a/u1@1")
+				put(s, "b/u2@20")
+				put(s, "c/u3@27")
+				s.testRemove(newThing("c/u3@28").meta(), nil, false)
+				upsertThing(s.Store, "c/u3@29")
+			},
+			rewound: true,
+			want:    replaceResult{unchanged: 2, modified: 1, regressed: 1},
+			held:    1,
+			left:    "a/u1@1 b/u2@20 c/u3@29",
+			events:  []string{"MODIFIED c/u3@29<30", "SYNCED@100"},
+		},
+		{
 			name:   "an empty list",
 			do:     func(s script) {},
 			want:   replaceResult{deleted: 3},

@@ -54,19 +54,7 @@ func inAPIWorld(t *testing.T, c APIServerConfig, sc listwatchtest.Config, script
 		if w.api, err = NewAPIServer(c); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.api.Run(ctx, w.tell) }()
-		synctest.Wait()
-		test(w)
-		before := time.Now()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if d := time.Since(before); d > 100*time.Millisecond {
-			t.Errorf("Run took %v to end", d)
-		}
+		during(t, w.api, w.tell, 100*time.Millisecond, func() { test(w) })
 		if play != nil {
 			if err := play.Err(); err != nil {
 				t.Errorf("%v\n%s", err, play.Transcript())
@@ -166,8 +154,7 @@ func TestI1EmptyNode(t *testing.T) {
 	})
 }
 
-// TestNodeGateOff asks for pods at once; TestNodeCredentials: the requests are those that
-// a node's credentials may make.
+// TestNodeGateOff: pods are asked for at once.
 func TestNodeGateOff(t *testing.T) {
 	inAPIWorld(t, APIServerConfig{Gate: GateOff}, listwatchtest.Config{}, "", func(w *apiWorld) {
 		w.create(podOn("n1", "a"))
@@ -175,6 +162,7 @@ func TestNodeGateOff(t *testing.T) {
 	})
 }
 
+// TestNodeGateRequests: the requests are those that a node's credentials may make.
 func TestNodeGateRequests(t *testing.T) {
 	var bad []string
 	sc := listwatchtest.Config{Authorize: func(a listwatchtest.Access) bool {

@@ -200,7 +200,6 @@ func TestEventsWithoutEnd(t *testing.T) {
 
 // TestJ3HalfWritten: truncated, half written, pause, completed; an empty file: the
 // last good pod stays until a good one comes, and that is one update.
-// TestK4: so does the pod of a manifest with a typo, with a fault.
 func TestJ3HalfWritten(t *testing.T) {
 	whole := manifestText("a", "two:2")
 	inFileWorld(t, FileConfig{}, t.TempDir(), func(w *fileWorld) {

@@ -1,7 +1,6 @@
 package podconfig
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,6 +121,17 @@ func (c *listener) images() string {
 }
 
 // n is how many Changes there were.
+// wants checks the state, and how many Changes it took to get there.
+func (c *listener) wants(t *testing.T, changes int, images string) {
+	t.Helper()
+	if got := c.images(); got != images {
+		t.Errorf("the source has %q, want %q", got, images)
+	}
+	if got := c.n(); got != changes {
+		t.Errorf("%d changes were told, want %d", got, changes)
+	}
+}
+
 func (c *listener) n() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,19 +172,7 @@ func inFileWorld(t *testing.T, c FileConfig, dir string, test func(w *fileWorld)
 		if w.files, err = NewFiles(c); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.files.Run(ctx, w.tell) }()
-		synctest.Wait()
-		test(w)
-		before := time.Now()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if d := time.Since(before); d > 0 {
-			t.Errorf("Run took %v to end", d)
-		}
+		during(t, w.files, w.tell, 0, func() { test(w) })
 	})
 }
 
@@ -213,15 +211,9 @@ func (w *fileWorld) remove(name string) {
 	w.event(name)
 }
 
-// wants checks the state, and how many Changes it took to get there.
 func (w *fileWorld) wants(changes int, images string) {
 	w.t.Helper()
-	if got := w.images(); got != images {
-		w.t.Errorf("the source has %q, want %q", got, images)
-	}
-	if got := w.n(); got != changes {
-		w.t.Errorf("%d changes were told, want %d", got, changes)
-	}
+	w.listener.wants(w.t, changes, images)
 }
 
 // fault is what the status has for a place, or "".

@@ -197,8 +197,10 @@ func (s *store) put(ss *sourceStore, p *corev1.Pod) *record {
 		r = &record{source: ss, uid: p.UID}
 		ss.records[p.UID] = r
 	}
-	if other := ss.names[name]; other != r {
-		if other != nil {
+	// A record that is not gone has its name: no need to look, which costs as much as the rest
+	// where the pods are too many for the processor's caches.
+	if r.gone || r.name != name {
+		if other := ss.names[name]; other != nil && other != r {
 			s.drop(other)
 		}
 		if ss.names[r.name] == r {

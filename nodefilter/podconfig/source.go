@@ -2,6 +2,7 @@ package podconfig
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,14 @@ const (
 	KubeletCompatible Behaviour = "kubelet"  // as the kubelet of Kubernetes 1.37 does it
 )
 
-// Change is what a source tells the mux. A source's first Change may be empty:
+func (b Behaviour) validate() error {
+	if b != Improved && b != KubeletCompatible {
+		return fmt.Errorf("is %q: use %q or %q", string(b), Improved, KubeletCompatible)
+	}
+	return nil
+}
+
+// Change is what a source tells the merge. A source's first Change may be empty:
 // it says that the source was seen.
 type Change struct {
 	// Full says that Pods is all that the source has: a pod that is missing from

@@ -30,7 +30,7 @@ type Status struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
-// SourceState is one source as the mux sees it, beside what it says of itself.
+// SourceState is one source as the merge sees it, beside what it says of itself.
 type SourceState struct {
 	Source Source `json:"source"`
 	// Told says that the reader of Updates has received the source's Initial update.

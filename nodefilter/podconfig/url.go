@@ -256,6 +256,11 @@ func (u *URL) once(ctx context.Context, tell func(Change)) error {
 	}
 	pods, err := u.content.read(answer.body)
 	if err != nil {
+		if u.cfg.Behaviour == KubeletCompatible {
+			// The kubelet remembers the answer that it refused, and the one before it is new again.
+			u.content.used = false
+			u.fetcher.accept(urlAnswer{})
+		}
 		return err
 	}
 	u.fetcher.accept(answer)

@@ -35,8 +35,9 @@ type urlPod struct {
 	meaning types.UID
 }
 
-// forget is for the kubelet's behaviour.
-func (u *urlContent) forget() { u.used, u.pods, u.known = false, nil, nil }
+// forget is for the kubelet's behaviour: the pods are gone, but the answer that they were of
+// passes for known when it comes again, and does not bring them back.
+func (u *urlContent) forget() { u.pods, u.known = nil, nil }
 
 // again notes that the faults of the last body are still there.
 func (u *urlContent) again() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -146,7 +147,7 @@ func (f *urlFetcher) checkRedirect(req *http.Request, via []*http.Request) error
 // sameHost reports whether the second URL is on the host and port of the first, or on
 // its host by https.
 func sameHost(a, b *url.URL) bool {
-	if a.Hostname() != b.Hostname() {
+	if !strings.EqualFold(a.Hostname(), b.Hostname()) {
 		return false
 	}
 	return a.Scheme == b.Scheme && port(a) == port(b) || b.Scheme == "https" && a.Scheme == "http" && port(b) == "443" && port(a) == "80"

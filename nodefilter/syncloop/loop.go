@@ -39,7 +39,7 @@ type Config struct {
 	// not healthy, nothing is handled.
 	Lifecycle LifecycleEvents
 	// Liveness, Readiness and Startup are results of probes, nil for none. One
-	// that is closed is taken for nil. Of the liveness only failures are handled.
+	// that is closed is taken for nil. Of the liveness only failures have a pod synced.
 	Liveness, Readiness, Startup <-chan ProbeResult
 
 	// SyncPeriod is that of the look at the WorkQueue. Default 1 s.

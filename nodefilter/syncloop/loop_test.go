@@ -3,6 +3,7 @@ package syncloop
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -302,7 +303,8 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := newRecorder()
-		l := run(t, Config{Updates: updates, Sources: files, Handler: r, Lifecycle: pleg})
+		var log strings.Builder
+		l := run(t, Config{Updates: updates, Sources: files, Handler: r, Lifecycle: pleg, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		updates <- initial(podconfig.FileSource, testPod("a", "1"))
 		time.Sleep(6*time.Minute + 50*time.Millisecond)
 		r.want(t)
@@ -326,6 +328,11 @@ func TestPause(t *testing.T) {
 		time.Sleep(3*time.Minute + 10*time.Second)
 		if st := l.Status(); !strings.Contains(st.Paused, "it does not answer") {
 			t.Errorf("paused %q", st.Paused)
+		}
+		synctest.Wait()
+		begins, ends := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO")
+		if begins != 2 || ends != 1 {
+			t.Errorf("the log has %d pauses that begin and %d that end, want 2 and 1:\n%s", begins, ends, log.String())
 		}
 	})
 }

@@ -187,7 +187,7 @@ func (p *PLEG) Status() PLEGStatus {
 
 func (p *PLEG) relist(ctx context.Context) {
 	start := time.Now()
-	pods, err := p.list(ctx)
+	pods, stack, err := p.list(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return
@@ -197,9 +197,14 @@ func (p *PLEG) relist(ctx context.Context) {
 		p.status.Failed++
 		p.status.Error = err.Error()
 		p.mu.Unlock()
-		if !said {
-			p.cfg.Logger.ErrorContext(ctx, "cannot list the pods of the container runtime", "err", err)
+		if said {
+			return
 		}
+		log := p.cfg.Logger
+		if stack != "" {
+			log = log.With("stack", stack)
+		}
+		log.ErrorContext(ctx, "cannot list the pods of the container runtime", "err", err)
 		return
 	}
 	p.mu.Lock()
@@ -231,15 +236,15 @@ func (p *PLEG) relist(ctx context.Context) {
 	}
 }
 
-// list asks the runtime, and makes an error of its panic.
-func (p *PLEG) list(ctx context.Context) (pods []RuntimePod, err error) {
+// list asks the runtime, and makes an error of its panic, with the stack of that.
+func (p *PLEG) list(ctx context.Context) (pods []RuntimePod, stack string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.cfg.Logger.ErrorContext(ctx, "the container runtime's list panicked", "err", fmt.Sprint(v), "stack", string(debug.Stack()))
-			err = fmt.Errorf("its list panicked: %v", v)
+			stack, err = string(debug.Stack()), fmt.Errorf("its list panicked: %v", v)
 		}
 	}()
-	return p.cfg.Runtime.Pods(ctx)
+	pods, err = p.cfg.Runtime.Pods(ctx)
+	return pods, "", err
 }
 
 // compare makes events of the difference between pods and what is known, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -193,12 +194,13 @@ func TestPLEGPeriod(t *testing.T) {
 }
 
 // TestPLEGFailures: a relist that fails or panics removes nothing, is counted,
-// and the PLEG is healthy until the threshold is over.
+// each reason is logged once, and the PLEG is healthy until the threshold is over.
 func TestPLEGFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := &fakeRuntime{err: errBroken, pods: containers("p/c=running")}
-		p := startPLEG(t, PLEGConfig{Runtime: rt})
+		var log strings.Builder
+		p := startPLEG(t, PLEGConfig{Runtime: rt, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err := p.Healthy(); err == nil || !strings.Contains(err.Error(), "not listed yet") {
 			t.Errorf("Healthy: %v", err)
 		}
@@ -224,6 +226,10 @@ func TestPLEGFailures(t *testing.T) {
 		time.Sleep(time.Second)
 		if got, err := drain(p), p.Healthy(); !slices.Equal(got, []string{"Died p/c", "Removed p/c"}) || err != nil {
 			t.Errorf("told %q, Healthy: %v", got, err)
+		}
+		synctest.Wait()
+		if n, stacks := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "stack="); n != 2 || stacks != 1 {
+			t.Errorf("%d lines of failures, %d with a stack, want one for each of two reasons, and one stack:\n%s", n, stacks, log.String())
 		}
 	})
 }

@@ -75,7 +75,7 @@ type Config struct {
 	// Share is how many parts of objects DecodeShared remembers, so that objects share them:
 	// what pointers point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
 	// bytes come for the second time in the same field; it is not decoded again. A place
-	// takes 24 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared.
+	// takes 26 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared.
 	// 0 is 16384, which is enough for most collections; -1 is none: then only
 	// the versions of one object share.
 	Share int
@@ -215,14 +215,13 @@ func (d *decoder[T]) DecodeShared(enc Encoding, raw []byte, old T, was Parts) (t
 		return t, Parts{}, err
 	}
 	defer d.guard(enc, &t, &err)
-	var at layout.Ptr
+	read := d.prog.JSONShared
 	if enc == Protobuf {
-		at, parts.list, err = d.prog.ProtobufShared(raw, layout.From(old), was.list)
-	} else {
-		at, parts.list, err = d.prog.JSONShared(raw, layout.From(old), was.list)
+		read = d.prog.ProtobufShared
 	}
+	at, list, err := read(raw, layout.From(old), was.list())
 	t, err = d.finished(at, err)
-	return t, parts, err
+	return t, Parts{list.First()}, err
 }
 
 // Pack implements Packer.

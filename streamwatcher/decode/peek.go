@@ -29,8 +29,7 @@ type Peeker struct {
 
 // Peek is as the function Peek.
 func (p *Peeker) Peek(enc Encoding, raw []byte) (Meta, error) {
-	m, _, err := p.peek(enc, raw, toMetadata, Meta{})
-	return m, err
+	return p.peek(enc, raw, toMetadata, Meta{})
 }
 
 // Identify is Peek without InitialEventsEnd, for all that is not a bookmark: it stops
@@ -38,8 +37,7 @@ func (p *Peeker) Peek(enc Encoding, raw []byte) (Meta, error) {
 // write it that is before labels, annotations and managedFields. So of a key that
 // comes twice the first counts, where the second stands behind all of these.
 func (p *Peeker) Identify(enc Encoding, raw []byte) (Meta, error) {
-	m, _, err := p.peek(enc, raw, toIdentity, Meta{})
-	return m, err
+	return p.peek(enc, raw, toIdentity, Meta{})
 }
 
 // PeekJSON is Peek of the JSON object that b begins with, to its end, which is the index behind
@@ -55,17 +53,16 @@ func (p *Peeker) PeekJSON(b []byte) (m Meta, end int, err error) {
 // PeekEnvelope peeks the object in an envelope. Kind and APIVersion are the
 // envelope's, where the object says none.
 func (p *Peeker) PeekEnvelope(e Envelope) (Meta, error) {
-	m, _, err := p.peek(e.Encoding, e.Raw, toMetadata, Meta{APIVersion: layout.View(e.APIVersion), Kind: layout.View(e.Kind)})
-	return m, err
+	return p.peek(e.Encoding, e.Raw, toMetadata, Meta{APIVersion: layout.View(e.APIVersion), Kind: layout.View(e.Kind)})
 }
 
 // peek looks into raw. known is what is known of the object beside it.
-func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta, end int, err error) {
+func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta, err error) {
 	switch enc {
 	case JSON:
 		p.json.begin(raw, far, known)
 		err = p.json.object()
-		m, end = p.json.end()
+		m, _ = p.json.end()
 	case Protobuf:
 		m = known
 		err = peekProtobuf(raw, &m)
@@ -75,7 +72,7 @@ func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta,
 	if err != nil {
 		err = fmt.Errorf("decode: metadata from %v: %w", enc, err)
 	}
-	return m, end, err
+	return m, err
 }
 
 // peekProtobuf reads field 1 of the message, which is ObjectMeta in every kind that

@@ -8,9 +8,11 @@ import (
 )
 
 // Parts are what is remembered of the bytes that an object was made of, so that its next
-// version costs only what changed: for each of its larger fields 24 bytes. They mean something to the Decoder
+// version costs only what changed: for each of its larger fields 16 bytes. They mean something to the Decoder
 // that made them. The zero value remembers nothing.
-type Parts struct{ list codec.Parts }
+type Parts struct{ first *codec.Part }
+
+func (p Parts) list() codec.Parts { return codec.PartsOf(p.first) }
 
 // A Sharer is a Decoder that can make objects for a store which many read and nobody
 // writes to. It is safe for use by several goroutines.
@@ -73,6 +75,3 @@ func (p Packed[T]) Decode() (T, error) {
 
 // Text returns the bytes, as they are kept.
 func (p Packed[T]) Text() string { return p.raw }
-
-// Size returns how many bytes are kept.
-func (p Packed[T]) Size() int { return len(p.raw) }

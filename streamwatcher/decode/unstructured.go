@@ -47,12 +47,12 @@ func (d *unstructuredDecoder[T]) DecodeShared(enc Encoding, raw []byte, old T, w
 		return t, Parts{}, d.refuse(enc)
 	}
 	var before map[string]any
-	if len(was.list) > 0 {
+	if was.first != nil {
 		before = any(old).(runtime.Unstructured).UnstructuredContent()
 	}
-	content, list, err := d.content.JSONShared(raw, before, was.list)
+	content, list, err := d.content.JSONShared(raw, before, was.list())
 	t, err = d.of(content, err)
-	return t, Parts{list}, err
+	return t, Parts{list.First()}, err
 }
 
 // of returns a new T with this content.

@@ -108,8 +108,8 @@ func TestUnstructuredDrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if packed.Size() > len(raw)*2/3 {
-			t.Errorf("%d bytes are packed to %d", len(raw), packed.Size())
+		if len(packed.Text()) > len(raw)*2/3 {
+			t.Errorf("%d bytes are packed to %d", len(raw), len(packed.Text()))
 		}
 		if got, err := packed.Decode(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("packed: %v\n%s", err, cmp.Diff(want, got))
@@ -264,5 +264,21 @@ func TestUnstructuredAtRest(t *testing.T) {
 	t.Logf("%d bytes a pod, apimachinery's take %d", ours/400, theirs/400)
 	if ours*2 > theirs {
 		t.Errorf("%d bytes a pod, apimachinery's take %d", ours/400, theirs/400)
+	}
+}
+
+// The kind that an object without members gets is no other empty object's.
+func TestKindOfAnEmptyObject(t *testing.T) {
+	d := mustNew[*unstructured.Unstructured](t)
+	o := NewObject(Meta{APIVersion: "v1", Kind: "Pod"}, JSON, []byte(`{}`), d)
+	if u, _, err := o.DecodeShared(nil, Parts{}); err != nil || u.GetKind() != "Pod" {
+		t.Fatalf("%v, %v", u, err)
+	}
+	for range 2 {
+		o := NewObject(Meta{}, JSON, []byte(`{"spec":{"emptyDir":{}}}`), d)
+		u, _, err := o.DecodeShared(nil, Parts{})
+		if want := map[string]any{"spec": map[string]any{"emptyDir": map[string]any{}}}; err != nil || !reflect.DeepEqual(u.Object, want) {
+			t.Errorf("%v, %v, want %v", u, err, want)
+		}
 	}
 }

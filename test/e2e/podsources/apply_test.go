@@ -40,9 +40,11 @@ func (w *world) applyAPI(s step) {
 func (w *world) relist(s step) {
 	w.api.Pause()
 	w.away = true
-	ops := []string{"add", "status", "spec", "delete", "recreate", "label", "terminate"}
-	for i := range 1 + s.value {
-		w.change(step{"api", ops[(s.value*3+i*2+s.slot)%len(ops)], (s.slot + i) % 4, s.value + i})
+	ops := []string{"status", "spec", "delete", "recreate", "label", "terminate"}
+	for slot := range 4 {
+		// What is there is changed, and what is not is made.
+		w.change(step{"api", "add", slot, s.value})
+		w.change(step{"api", ops[(s.slot+slot*(1+s.value))%len(ops)], slot, s.value + slot})
 	}
 	w.away = false
 	w.api.AdvanceResourceVersion(1)
@@ -209,6 +211,11 @@ func (w *world) applyURL(s step) {
 		}
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q%s},"spec":{"containers":[{"name":"main","image":"image:%d"}]}}`, name, uid, s.value)
 	}
+	item := pod
+	if s.value%2 == 0 {
+		// An item of a list may leave out its kind.
+		item = func(i int) string { return strings.Replace(pod(i), `"apiVersion":"v1","kind":"Pod",`, "", 1) }
+	}
 	list := func(items ...string) string {
 		return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
 	}
@@ -218,38 +225,40 @@ func (w *world) applyURL(s step) {
 		body = pod(s.slot)
 	case "list":
 		for i := range s.slot {
-			body += "," + pod((i+s.value)%4)
+			body += "," + item((i+s.value)%4)
 		}
 		body = list(strings.TrimPrefix(body, ","))
 	case "dup":
-		body = list(pod(s.slot), strings.ReplaceAll(pod(s.slot), "image:", "other:"))
+		body = list(item(s.slot), strings.ReplaceAll(item(s.slot), "image:", "other:"))
 	case "invalid":
-		body = list(pod(s.slot), strings.Replace(pod(s.slot+1), `"image:`, `" image:`, 1))
+		body = list(item(s.slot), strings.Replace(item(s.slot+1), `"image:`, `" image:`, 1))
 	case "garbage":
 		body = pod(s.slot)[:40]
 	case "none":
 		body = list()
 	case "same":
-		body = strings.TrimRight(w.place.answer.body, " ")
+		// The last one, to the byte: the kubelet takes it for nothing new.
+		if w.body != "" {
+			w.sayURL(http.StatusOK, w.body)
+		}
+		return
+	case "refused": // and the answer before it stays that which "same" repeats
+		w.sayURL(http.StatusOK, pod(s.slot)[:40]+strings.Repeat(" ", w.place.used))
+		return
 	case "nothing":
-		w.sayURL(http.StatusOK, "", true)
+		w.sayURL(http.StatusOK, "")
 		return
 	case "gone":
-		w.sayURL(http.StatusNotFound, "", true)
+		w.sayURL(http.StatusNotFound, "")
 		return
 	}
-	if body == "" {
-		return
-	}
-	w.sayURL(http.StatusOK, body, false)
+	// No two histories have the same bytes, since the kubelet's source remembers those of the
+	// history before.
+	w.body = body + strings.Repeat(" ", w.place.used)
+	w.sayURL(http.StatusOK, w.body)
 }
 
-// sayURL: no two histories have the same bytes, since the kubelet's source remembers those
-// of the history before.
-func (w *world) sayURL(code int, body string, bare bool) {
-	if !bare {
-		body += strings.Repeat(" ", w.place.used)
-	}
+func (w *world) sayURL(code int, body string) {
 	w.place.say(code, body)
 	w.said = true
 }

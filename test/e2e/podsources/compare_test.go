@@ -94,12 +94,12 @@ const (
 	rulePassing = "files: a passing REMOVE or ADD of the kubelet"
 	// After a relist the kubelet compares whole lists; here each changed pod is told as it comes.
 	ruleGrouping = "api: one update of the kubelet is several after a relist"
-	// The kubelet's URL source removes all pods for an answer without a byte, but does not forget the answer
-	// before it: when that comes again, nothing happens.
-	ruleEmptyAnswer = "http: the answer before an empty one comes again"
+	// Where a file that had one pod gets another one the kubelet adds that with the event, and removes
+	// the first when all files are read again.
+	ruleParts = "files: the kubelet tells in parts what is one change"
 )
 
-var rules = []string{rulePassing, ruleGrouping}
+var rules = []string{rulePassing, ruleGrouping, ruleParts}
 
 // compare compares what both said in a step, and what their readers have now.
 func (w *world) compare(s step, counts map[string]int) error {
@@ -141,15 +141,24 @@ func same(source string, s step, cause string, theirs, mine []told) (rule string
 		// The same operations on the same pods, in any grouping.
 		return ruleGrouping, slices.Equal(single(theirs), single(mine))
 	case source == kubetypes.FileSource && (s.source == kubetypes.FileSource || s.op == "start") && cause != "":
+		if !once(mine) || !slices.IsSortedFunc(mine, byOperation) {
+			return "", false
+		}
 		// What the kubelet has more has to be about pods that came and went in between,
 		// or went and came.
 		passing := passingPods(theirs)
 		if len(passing) == 0 {
-			return "", false
+			return ruleParts, slices.Equal(single(theirs), single(mine))
 		}
-		return rulePassing, slices.Equal(without(theirs, passing), without(mine, passing)) && once(mine)
+		return rulePassing, slices.Equal(without(theirs, passing), without(mine, passing))
 	}
 	return "", false
+}
+
+// byOperation is the order within one change of a source.
+func byOperation(a, b told) int {
+	order := []string{"REMOVE", "ADD", "UPDATE", "DELETE", "RECONCILE"}
+	return cmp.Compare(slices.Index(order, a.op), slices.Index(order, b.op))
 }
 
 // single are the operations on single pods, in any order.

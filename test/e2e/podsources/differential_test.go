@@ -26,6 +26,13 @@ const places = 12
 func TestMain(m *testing.M) {
 	flag.Parse()
 	capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true})
+	if *resultsFlag != "" {
+		if err := writeResults(*resultsFlag); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	buf := make([]byte, 16<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

@@ -39,7 +39,7 @@ var operations = map[string][]string{
 	"api": {"add", "add", "add", "status", "status", "label", "annotate", "spec", "local", "meta", "terminate", "delete", "recreate", "relist"},
 	"file": {"write", "write", "again", "touch", "invalid", "half", "remove", "rename", "save",
 		"dup", "backup", "hidden"},
-	"http": {"pod", "list", "list", "same", "invalid", "garbage", "nothing", "none", "gone", "dup"},
+	"http": {"pod", "list", "list", "same", "same", "invalid", "garbage", "refused", "nothing", "nothing", "none", "gone", "dup"},
 }
 
 // sources are in a fixed order, so that a number makes one history.

@@ -33,6 +33,7 @@ type world struct {
 	marks   int
 	cause   string // the last operation on a file
 	said    bool   // the URL has a new answer
+	body    string // the last one that was not empty
 
 	kubelet *config.PodConfig
 	ours    *podconfig.PodConfig
@@ -153,10 +154,10 @@ func (w *world) pods() []*v1.Pod {
 func (w *world) sayAgain() {
 	a := w.place.answer
 	if a.body != "" {
-		a.body += "\n"
+		w.body += "\n"
+		a.body = w.body
 	}
-	w.place.say(a.code, a.body)
-	w.said = true
+	w.sayURL(a.code, a.body)
 }
 
 // settle waits until both have come to the end of a step, and compares.

@@ -55,7 +55,7 @@ Exit status: 0 done or interrupted, 1 failed, 2 wrong usage.`,
 
 			# A larger cluster, in JSON, for a program
 			%[1]s bench --pods 50000 --encoding json -o json`),
-		Args: cobra.NoArgs,
+		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err

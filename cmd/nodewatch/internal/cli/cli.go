@@ -120,7 +120,25 @@ connection that died silently, and prints no event twice.`,
 	root.AddCommand(newPods(name, s), newSources(name, s), newServe(name, s), newBench(name, s), newVersion(s))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = root.RunE // so that a shell it does not know is an error here, too
+		}
+	}
 	return root
+}
+
+// onlyFlags refuses words beside the flags. It is most often the node that
+// stands there, since kubectl takes names so.
+func onlyFlags(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("node") != nil:
+		return fmt.Errorf("unexpected word %q: there are only flags, and --node NAME names the node", args[0])
+	default:
+		return fmt.Errorf("unexpected word %q: there are only flags", args[0])
+	}
 }
 
 // examples indents the examples of a command and puts the program's name in.

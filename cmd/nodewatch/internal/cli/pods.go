@@ -100,7 +100,7 @@ Exit status: 0 done or interrupted, 1 failed, 2 wrong usage.`,
 
 			# With metrics and a readiness probe on http://127.0.0.1:9102/readyz
 			%[1]s pods --node worker-1 --metrics-addr :9102`),
-		Args: cobra.NoArgs,
+		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags().Changed, os.Getenv); err != nil {
 				return err

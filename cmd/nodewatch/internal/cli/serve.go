@@ -61,7 +61,7 @@ Exit status: 0 interrupted, 1 failed, 2 wrong usage.`,
 
 			# For other machines
 			%[1]s serve --address 0.0.0.0:8001`),
-		Args: cobra.NoArgs,
+		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err

@@ -68,7 +68,7 @@ Exit status: 0 interrupted, 1 failed, 2 wrong usage.`,
 
 			# The state of each source
 			kill -USR1 $(pgrep -f 'nodewatch sources')`),
-		Args: cobra.NoArgs,
+		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags().Changed, os.Getenv); err != nil {
 				return err
@@ -135,6 +135,11 @@ func (o *sourcesOptions) complete(isSet func(string) bool, env func(string) stri
 	}
 	if _, err := podconfig.ParseURLHeaders(o.urlHeaders); err != nil {
 		return fmt.Errorf("--manifest-url-header: %s", strings.TrimPrefix(err.Error(), "podconfig: "))
+	}
+	if o.url != "" {
+		if _, err := podconfig.NewURL(podconfig.URLConfig{URL: o.url, Node: o.node}); err != nil {
+			return fmt.Errorf("--manifest-url: %s", strings.TrimPrefix(err.Error(), "podconfig.URLConfig."))
+		}
 	}
 	o.behaviour = podconfig.Improved
 	if o.kubelet {

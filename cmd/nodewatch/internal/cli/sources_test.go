@@ -31,11 +31,12 @@ func TestSourcesUsage(t *testing.T) {
 		{"--demo --pod-manifest-path x", "--demo brings its own sources"},
 		{"--node a --pod-manifest-path=", "--pod-manifest-path is empty"},
 		{"--node a --manifest-url=", "--manifest-url is empty"},
+		{"--node a --manifest-url ftp://x/", `--manifest-url: URL has the scheme "ftp"`},
 		{"--node a --manifest-url-header A:b", "--manifest-url-header is for --manifest-url"},
 		{"--node a --manifest-url http://x/ --manifest-url-header secret", "--manifest-url-header: header 1 has no colon"},
 		{"--node a -o yaml", "must be one of: table, json"},
 		{"--node a --metrics-addr 9102", "is not HOST:PORT"},
-		{"--node a extra", "unknown command"},
+		{"--node a extra", "unexpected word"},
 	} {
 		status, stdout, stderr := call(t.Context(), append([]string{"sources"}, strings.Fields(c.args)...)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
@@ -47,17 +48,12 @@ func TestSourcesUsage(t *testing.T) {
 	}
 }
 
-// TestSourcesFails: what no flag can tell is a failure, in the words of the command line.
+// TestSourcesFails: what no flag can tell is a failure.
 func TestSourcesFails(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	for _, c := range []struct{ args, want string }{
-		{"--node a", "cannot tell which API server to ask"},
-		{"--node a --standalone --manifest-url ftp://x/", "--manifest-url: "},
-	} {
-		status, _, stderr := call(t.Context(), append([]string{"sources"}, strings.Fields(c.args)...)...)
-		if status != exitFailed || !strings.Contains(stderr, c.want) {
-			t.Errorf("%q: status %d, stderr %q, want %q", c.args, status, stderr, c.want)
-		}
+	status, _, stderr := call(t.Context(), "sources", "--node", "a")
+	if want := "cannot tell which API server to ask"; status != exitFailed || !strings.Contains(stderr, want) {
+		t.Errorf("status %d, stderr %q, want %q", status, stderr, want)
 	}
 }
 
@@ -220,5 +216,39 @@ ADD         api      default       web                              1/2 Running,
 		!strings.HasPrefix(got[3], `{"op":"RECONCILE","source":"api","changed":[{"path":"status.phase","old":"Pending","new":"Running"},`) ||
 		!strings.Contains(got[7], `{"op":"REMOVE","source":"api","pod":{`) {
 		t.Errorf("json:\n%s", lines.String())
+	}
+}
+
+// twoOfOneName is a source whose first pod has a UID that talks to terminals.
+type twoOfOneName struct{}
+
+func (twoOfOneName) Source() podconfig.Source       { return podconfig.HTTPSource }
+func (twoOfOneName) Status() podconfig.SourceStatus { return podconfig.SourceStatus{} }
+func (twoOfOneName) Run(ctx context.Context, tell func(podconfig.Change)) error {
+	hostile := samplePod(func(p *corev1.Pod) { p.UID = "\x1b[31m1\n" })
+	tell(podconfig.Change{Full: true, Initial: true, Pods: []*corev1.Pod{hostile, samplePod()}})
+	<-ctx.Done()
+	return nil
+}
+
+// TestSourcesState: the state names what is refused and why; text from a source cannot talk to the terminal.
+func TestSourcesState(t *testing.T) {
+	config, err := podconfig.New(podconfig.Config{Sources: []podconfig.Producer{twoOfOneName{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- config.Run(ctx) }()
+	<-config.Updates()
+	var out bytes.Buffer
+	w := &sourcesWatch{options: &sourcesOptions{node: "n1"}, terminal: &terminal{w: &out}, config: config}
+	w.printState()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := out.String(); !strings.Contains(got, "refused: default/web: the source has another pod of this name") || strings.ContainsRune(got, '\x1b') {
+		t.Errorf("the state is %q", got)
 	}
 }

@@ -208,11 +208,11 @@ func (w *sourcesWatch) printState() {
 			fmt.Fprintf(&b, "    fault: %s: %s (%d times since %s)\n", logging.OneLine(e.Where), logging.OneLine(e.Message), e.Count, e.Since.Format(time.TimeOnly))
 		}
 		for _, r := range s.Refused {
-			fmt.Fprintf(&b, "    refused: %s/%s: %s\n", logging.OneLine(r.Namespace), logging.OneLine(r.Name), r.Reason)
+			fmt.Fprintf(&b, "    refused: %s/%s: %s\n", logging.OneLine(r.Namespace), logging.OneLine(r.Name), logging.OneLine(r.Reason))
 		}
 	}
 	for _, c := range st.Conflicts {
-		fmt.Fprintf(&b, "  conflict: %s/%s is in the sources %v\n", c.Namespace, c.Name, c.Sources)
+		fmt.Fprintf(&b, "  conflict: %s/%s is in the sources %v\n", logging.OneLine(c.Namespace), logging.OneLine(c.Name), c.Sources)
 	}
 	_, _ = w.terminal.Write(b.Bytes()) // never fails
 }

@@ -61,7 +61,7 @@ func newVersion(s *streams) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version of the program",
 		Long:  "Print the version of the program, the revision it was built from, and the Go and client-go it was built with.",
-		Args:  cobra.NoArgs,
+		Args:  onlyFlags,
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
 			if format.value == "json" {

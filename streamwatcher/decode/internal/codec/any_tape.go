@@ -201,7 +201,7 @@ func (d *tape) members(i int, drop *dropTree) (next int, err error) {
 	b := d.raw
 	at := len(d.tokens) - 1
 	if i = space(b, i); byteAt(b, i) == '}' {
-		if d.common != nil {
+		if d.common != nil && d.depth > 1 { // to the root its kind may be added
 			d.isKnown(at, d.common.empty)
 		}
 		return i + 1, nil

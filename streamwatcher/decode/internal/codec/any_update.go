@@ -30,7 +30,7 @@ func (u *update) before(where uint64) int {
 		if i >= len(u.was) {
 			i -= len(u.was)
 		}
-		if u.was[i].what>>sizeBits == where>>sizeBits {
+		if u.was[i].at(where) {
 			u.next = i + 1
 			return i
 		}
@@ -60,13 +60,13 @@ func (d *tape) member(i int, t token, drop *dropTree, dropped bool) (next int, e
 		return next, err
 	}
 	path := u.path*31 + maphash.Bytes(d.reader.seeds[0], name)
-	where := path << sizeBits
+	where := path >> whereShift << whereShift
 	if k := u.before(where); k >= 0 {
 		part := u.was[k]
-		size := int(part.what & (1<<sizeBits - 1))
+		size := part.size()
 		old, ok := u.old[string(name)]
-		if (ok || dropped) && size <= len(d.raw)-i && part.sum == d.sums(path, d.raw[i:i+size]) {
-			u.is = append(u.is, part)
+		if (ok || dropped) && size <= len(d.raw)-i && part.sum == d.sum(path, d.raw[i:i+size]) {
+			u.is = append(u.is, part.alone())
 			if !dropped {
 				t.kind = tokKnown
 				d.tokens = append(d.tokens, t)
@@ -81,28 +81,26 @@ func (d *tape) member(i int, t token, drop *dropTree, dropped bool) (next int, e
 	} else {
 		next, err = d.value(i, t, drop)
 	}
-	if size := next - i; err == nil && size >= minPart && size < 1<<sizeBits {
+	if size := next - i; err == nil && size >= minPart && len(u.is) < 1<<countBits-1 {
 		if !dropped && d.tokens[m.tokens].kind != tokKnown {
 			// Its strings stand alone, so that it keeps nothing else alive through the versions to come.
 			v := d.build(m)
 			d.cut(m)
 			d.isKnown(m.tokens, v)
 		}
-		u.is = append(u.is, Part{where | uint64(size), d.sums(path, d.raw[i:next])})
+		u.is = append(u.is, Part{where | uint64(size), d.sum(path, d.raw[i:next])})
 	}
 	return next, err
 }
 
-// sums returns what says that b stands at path, but for its length.
-func (d *tape) sums(path uint64, b []byte) [2]uint64 {
-	return [2]uint64{maphash.Bytes(d.reader.seeds[0], b), maphash.Bytes(d.reader.seeds[1], b) + path}
-}
+// sum returns what says that b stands at path, but for its length.
+func (d *tape) sum(path uint64, b []byte) uint64 { return maphash.Bytes(d.reader.seeds[1], b) + path }
 
 // parts returns what is remembered of the object that was made. With a member twice there is nothing: it
 // has the last, and it is not known which that was.
 func (u *update) parts() Parts {
-	if len(u.is) == 0 || u.twice {
+	if u.twice {
 		return nil
 	}
-	return append(make(Parts, 0, len(u.is)), u.is...)
+	return u.is.kept()
 }

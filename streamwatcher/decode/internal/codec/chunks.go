@@ -76,7 +76,10 @@ var aNumber = &node{id: 0, typ: layout.TypeOf(reflect.TypeFor[uint64]())}
 
 // makeSlice makes the slice of n at p, with count zero elements, and returns the first's address.
 func (d *state) makeSlice(n *node, p layout.Ptr, count int) layout.Ptr {
-	if d.shared || count == 0 {
+	switch {
+	case d.pairs != nil && count > 0:
+		return d.makePaired(n, p, count)
+	case d.shared || count == 0:
 		return d.slices(n).Make(p, count)
 	}
 	at := d.variables(n.elem, count)

@@ -7,8 +7,8 @@
 // a struct in protobuf, by field number; an object is its table in JSON, by name.
 // A [Program] is both tables of one type. A path names a field to be dropped, as
 // "spec.containers.env". A share is a value that several objects have; a [Part] remembers the
-// bytes of a field from one version of an object to the next; an object is packed when what is
-// passed over is cut out of its bytes. An [Any] reads JSON that has no Go type, by way of a tape: the
+// bytes of a field from one version of an object to the next; a pair is two arrays of one object in
+// one variable; an object is packed when what is passed over is cut out of its bytes. An [Any] reads JSON that has no Go type, by way of a tape: the
 // values of one object in their order, from which it is made when all is known.
 //
 // # How it is fast

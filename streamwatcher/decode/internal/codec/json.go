@@ -169,6 +169,13 @@ func (d *state) plainJSON(k kind, n *node, p layout.Ptr, i int) (next int, err e
 		if d.sharing() && (hasSmall(n.elem) || n.elem.kind == aString) {
 			return d.jsonSmall(n.elem, p, i)
 		}
+		if n.elem.kind == aTime && d.ownTimes() {
+			err = d.timePointer(n.elem, p, func(to layout.Ptr) error {
+				next, err = d.plainJSON(aTime, n.elem, to, i)
+				return err
+			})
+			return next, err
+		}
 		if to.IsNil() {
 			if n.elem.kind == aString {
 				to = d.variable(n.elem)
@@ -199,6 +206,9 @@ func (d *state) plainJSON(k kind, n *node, p layout.Ptr, i int) (next int, err e
 	case aFloat:
 		return d.jsonFloat(n, p, i)
 	case aTime:
+		if err := d.noteTime(p); err != nil {
+			return 0, err
+		}
 		if t, ok := utcTime(b, i); ok {
 			*layout.As[metav1.Time](p) = metav1.Time{Time: t}
 			return i + len(timeForm), nil
@@ -253,6 +263,9 @@ func (d *state) null(k kind, n *node, p layout.Ptr, i int) (next int, err error)
 	case aMap:
 		p.SetPointee(layout.Ptr{})
 	case aTime:
+		if err := d.noteTime(p); err != nil {
+			return 0, err
+		}
 		*layout.As[metav1.Time](p) = metav1.Time{}
 	case aQuantity:
 		return d.jsonQuantity(layout.As[resource.Quantity](p), i)

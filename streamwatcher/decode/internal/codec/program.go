@@ -47,6 +47,7 @@ type Program struct {
 	once   sync.Once // for what is made when the first object is to be shared
 	shares *shares
 	smalls *smalls
+	pairs  *pairs
 	names  *words // are those of objects that are shared; their own alone if there are no shares
 }
 
@@ -82,7 +83,7 @@ func Compile(t reflect.Type, cfg Config) (*Program, error) {
 func (d *state) share() {
 	p := d.prog
 	p.once.Do(func() {
-		p.names = p.intern
+		p.names, p.pairs = p.intern, newPairs(p.nodes)
 		if p.share > 0 {
 			p.shares, p.smalls = newShares(p.share, p.seeds), newSmalls()
 			if p.intern == nil {
@@ -90,7 +91,7 @@ func (d *state) share() {
 			}
 		}
 	})
-	d.shares, d.intern, d.smalls = p.shares, p.names, p.smalls
+	d.shares, d.intern, d.smalls, d.pairs = p.shares, p.names, p.smalls, p.pairs
 }
 
 // Protobuf reads an object's message.

@@ -221,6 +221,11 @@ func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 	case aStruct:
 		return d.message(n.message, p, i, end)
 	case aPointer:
+		if n.elem.kind == aTime && d.ownTimes() {
+			return d.timePointer(n.elem, p, func(to layout.Ptr) error {
+				return d.protoTime(layout.As[metav1.Time](to), d.raw[i:end])
+			})
+		}
 		// A message that comes twice is merged, a string is replaced.
 		to := p.Pointee()
 		if to.IsNil() || n.elem.kind == aString {
@@ -239,6 +244,9 @@ func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 		}
 		return d.value(n.elem, to, i, end)
 	case aTime:
+		if err := d.noteTime(p); err != nil {
+			return err
+		}
 		return d.protoTime(layout.As[metav1.Time](p), d.raw[i:end])
 	case aMicroTime:
 		return layout.As[metav1.MicroTime](p).Unmarshal(d.raw[i:end])

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"hash/maphash"
 	"io"
 	"sync"
@@ -24,8 +25,11 @@ import (
 type shares struct {
 	seeds [2]maphash.Seed
 	slots []atomic.Pointer[share]
-	seen  []atomic.Uint64 // by the place of a slot: what came once
-	// lengths are by the place of the first bytes of a JSON value: the lengths, four of
+	seen  []atomic.Uint32 // by the place of a slot: a part of the hash of what came once
+	// recent are the maps that came once, and last. A map is complete in any case, so the second object
+	// that has it can take that of the first.
+	recent [16]atomic.Pointer[share]
+	// lengths are by the hash of the first bytes of a JSON value: the lengths, four of
 	// them, that such values had. They are made when JSON is read.
 	once    sync.Once
 	lengths []atomic.Uint64
@@ -46,11 +50,21 @@ const (
 	maxShare = 4 << 10
 )
 
-// shareHead is how many bytes of a JSON value are its first.
+// shareHead is how many bytes of a JSON value are its first, at most.
 const shareHead = 48
 
+// head returns the first bytes of the JSON object or array that b begins with. They end with the first bracket
+// of its kind, so that what follows a short value has no part in them.
+func head(b []byte) []byte {
+	b = b[:min(len(b), shareHead)]
+	if end := bytes.IndexByte(b, b[0]+2); end >= 0 { // '}' and ']' stand two behind
+		return b[:end+1]
+	}
+	return b
+}
+
 func newShares(n int, seeds [2]maphash.Seed) *shares {
-	return &shares{seeds: seeds, slots: make([]atomic.Pointer[share], n), seen: make([]atomic.Uint64, n)}
+	return &shares{seeds: seeds, slots: make([]atomic.Pointer[share], n), seen: make([]atomic.Uint32, n)}
 }
 
 // first returns the first half of the sum of b, a value of n.
@@ -66,13 +80,14 @@ func (s *shares) sum(first uint64, n *node, b []byte) sum {
 	return sum{first, maphash.Bytes(s.seeds[1], b) ^ uint64(n.id)}
 }
 
-// sight is what stands in seen for a value of n bytes.
-func sight(first uint64, n int) uint64 { return first<<13 | uint64(n) }
+// sight is what stands in seen for a value whose sum begins with first. Of two that look the same one
+// is kept at once, which does no harm.
+func sight(first uint64) uint32 { return uint32(first >> 32) }
 
 // lengthsOf returns the lengths of values of n that begin as b does.
 func (s *shares) lengthsOf(n *node, b []byte) *atomic.Uint64 {
-	s.once.Do(func() { s.lengths = make([]atomic.Uint64, len(s.slots)) })
-	return &s.lengths[s.place(s.first(n, b[:min(len(b), shareHead)]))]
+	s.once.Do(func() { s.lengths = make([]atomic.Uint64, (len(s.slots)+3)/4) })
+	return &s.lengths[s.first(n, head(b))%uint64(len(s.lengths))]
 }
 
 // find returns the value of n whose bytes are b, if it is kept.
@@ -81,6 +96,32 @@ func (s *shares) find(first uint64, n *node, b []byte) *share {
 		return e
 	}
 	return nil
+}
+
+// keep keeps the value of n at p, whose bytes are b, and whose strings are in a buffer of its own.
+func (s *shares) keep(first uint64, n *node, p layout.Ptr, b []byte) {
+	s.slots[s.place(first)].Store(&share{s.sum(first, n, b), hold(n, p)})
+}
+
+// keepRecent keeps the value for a while, if it is a map.
+func (s *shares) keepRecent(first uint64, n *node, p layout.Ptr, b []byte) {
+	if !n.isMap() {
+		return
+	}
+	s.recent[first%uint64(len(s.recent))].Store(&share{s.sum(first, n, b), hold(n, p)})
+}
+
+// findRecent returns the map whose bytes are b, if it came once not long ago. From now on it is kept.
+func (s *shares) findRecent(first uint64, n *node, b []byte) *share {
+	if !n.isMap() {
+		return nil
+	}
+	e := s.recent[first%uint64(len(s.recent))].Load()
+	if e == nil || e.sum[0] != first || e.sum != s.sum(first, n, b) {
+		return nil
+	}
+	s.slots[s.place(first)].Store(e)
+	return e
 }
 
 // hold returns what the variable of n at p has.
@@ -149,17 +190,18 @@ func (d *state) sharing() bool { return d.shares != nil && !d.text.Eager }
 // apart reads something with the strings that belong to it, and finishes them. After an error
 // the state is of no use but to begin anew.
 func (d *state) apart(read func() error) error {
-	text, turn := d.text, d.turn
-	d.text = d.spare()
+	text, turn, pairs := d.text, d.turn, d.pairing
+	d.text, d.pairing = d.spare(), pairing{}
 	d.text.Twins = d.shared
 	d.turns++
 	d.turn = d.turns
 	if err := read(); err != nil {
 		return err
 	}
+	d.endPairs()
 	d.text.Finish(d.raw, d.side)
 	d.texts = append(d.texts, d.text)
-	d.text, d.turn = text, turn
+	d.text, d.turn, d.pairing = text, turn, pairs
 	return nil
 }
 
@@ -213,7 +255,12 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 		d.isShared = false
 		return end, nil
 	}
-	what, place := sight(first, len(content)), s.place(first)
+	if e := s.findRecent(first, n, content); e != nil {
+		put(e.held, n, p)
+		d.isShared = true
+		return end, nil
+	}
+	what, place := sight(first), s.place(first)
 	second := s.seen[place].Swap(what) == what
 	if second || n.isMap() {
 		err = d.apart(read)
@@ -224,10 +271,11 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 		return 0, err
 	}
 	if d.isShared = second; second {
-		s.slots[place].Store(&share{s.sum(first, n, content), hold(n, p)})
-	} else {
-		d.noteTwin(first, n, p, content)
+		s.keep(first, n, p, content)
+		return end, nil
 	}
+	s.keepRecent(first, n, p, content)
+	d.noteTwin(first, n, p, content)
 	return end, nil
 }
 
@@ -281,7 +329,12 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 			d.isShared = false
 			return i + size, nil
 		}
-		second = second || s.seen[s.place(first)].Load() == sight(first, size)
+		if e := s.findRecent(first, n, b[:size]); e != nil {
+			put(e.held, n, p)
+			d.isShared = true
+			return i + size, nil
+		}
+		second = second || s.seen[s.place(first)].Load() == sight(first)
 	}
 	read := func() error {
 		next, err = d.plainJSON(n.kind, n, p, i)
@@ -301,14 +354,15 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 		return next, nil
 	}
 	first := s.first(n, content)
-	what, place := sight(first, len(content)), s.place(first)
+	what, place := sight(first), s.place(first)
 	if second && s.seen[place].Load() == what {
-		s.slots[place].Store(&share{s.sum(first, n, content), hold(n, p)})
+		s.keep(first, n, p, content)
 		d.isShared = true
 		return next, nil
 	}
 	s.seen[place].Store(what)
 	noteLength(lengths, len(content))
+	s.keepRecent(first, n, p, content)
 	d.noteTwin(first, n, p, content)
 	return next, nil
 }

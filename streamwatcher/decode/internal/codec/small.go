@@ -3,6 +3,8 @@ package codec
 import (
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
@@ -83,4 +85,39 @@ func (d *state) jsonSmall(n *node, p layout.Ptr, i int) (next int, err error) {
 		p.SetPointee(d.smalls.integer(8, wide))
 	}
 	return next, err
+}
+
+// A pointer to a time of an object that is shared points to the first time that stands in the object itself, if it is the
+// same: what was started (pods, jobs) mostly was so in the second in which it was created. Parts
+// that can outlive the object have none of it.
+
+// ownTimes tells whether pointers may point to a time in the object at hand.
+func (d *state) ownTimes() bool { return d.sharing() && d.text == &d.own }
+
+// noteTime notes that a time is to be read into the variable at p.
+func (d *state) noteTime(p layout.Ptr) error {
+	switch {
+	case !d.ownTimes():
+	case d.created.IsNil() && p.Behind(d.base) < d.prog.typ.Size:
+		d.created = p
+	case d.created == p:
+		return errAgain // a pointer may point to it
+	}
+	return nil
+}
+
+// timePointer makes the pointer at p, to n, a time, point to one that is read by read. What it pointed to is
+// left as it is.
+func (d *state) timePointer(n *node, p layout.Ptr, read func(to layout.Ptr) error) error {
+	d.moment = metav1.Time{}
+	if err := read(layout.Of(&d.moment)); err != nil {
+		return err
+	}
+	to := d.created
+	if to.IsNil() || *layout.As[metav1.Time](to) != d.moment {
+		to = d.variable(n)
+		*layout.As[metav1.Time](to) = d.moment
+	}
+	p.SetPointee(to)
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
@@ -22,15 +23,20 @@ type state struct {
 
 	tracker // of the version before
 	// shared says that nobody will write to the object, so that it may have parts of others.
-	shared bool
-	shares *shares // nil if none are remembered
-	smalls *smalls // not nil if shares is not
-	serial uint8   // of the object, for words
-	intern *words  // nil if no strings are
+	shared  bool
+	shares  *shares // nil if none are remembered
+	smalls  *smalls // not nil if shares is not
+	pairs   *pairs  // nil if the object is not shared, or read again
+	pairing pairing
+	serial  uint8  // of the object, for words
+	intern  *words // nil if no strings are
 	// turn is the number of the Text in use, turns how many there were.
 	turn, turns int
 	twins       [16]twin
 	isShared    bool // the part that was read last is in shares
+
+	created layout.Ptr  // the first time that stands in the object itself, see timePointer
+	moment  metav1.Time // the one that is read, before it has a place
 
 	scratch []byte // of packing: it is copied when it is complete
 
@@ -78,7 +84,8 @@ func (p *Program) state() *state {
 
 // begin makes d ready to read raw.
 func (d *state) begin(raw []byte, eager bool) {
-	d.shared, d.shares, d.intern = false, nil, d.prog.intern
+	d.shared, d.shares, d.intern, d.created = false, nil, d.prog.intern, layout.Ptr{}
+	d.pairs, d.pairing = nil, pairing{}
 	if d.serial++; d.serial == 0 {
 		d.serial = 1
 	}
@@ -101,12 +108,14 @@ func (d *state) end(failed bool) {
 		d.own.Reset()
 		d.loose.Reset()
 	} else {
+		d.endPairs()
 		d.own.Finish(d.raw, d.side)
 	}
+	d.pairing = pairing{}
 	if d.shares != nil {
 		clear(d.twins[:])
 	}
-	d.raw, d.shares = nil, nil
+	d.raw, d.shares, d.created = nil, nil, layout.Ptr{}
 	if cap(d.side) > 64<<10 {
 		d.side = nil
 	}
@@ -153,7 +162,7 @@ func (d *state) object(raw []byte, eager bool, version *before, read func(d *sta
 	}
 	failed := true
 	defer func() { d.end(failed) }() // a panic of an Unmarshal method comes by here, too
-	base = d.prog.typ.New()
+	base = d.newRoot()
 	d.base = base
 	if err := read(d, base); err != nil {
 		return layout.Ptr{}, nil, err

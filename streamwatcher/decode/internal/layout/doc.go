@@ -26,8 +26,8 @@
 //
 // What the package promises in turn:
 //
-//   - Every variable is allocated by the runtime with its own type, alone or in an array, so the
-//     garbage collector sees each pointer; only numbers, which have none, can stand in room
+//   - Every variable is allocated by the runtime with its own type, alone, in an array or in a struct of two
+//     arrays, so the garbage collector sees each pointer; only numbers, which have none, can stand in room
 //     that is of a larger type. No address is kept as a number.
 //   - No string or []byte that is handed out points into the bytes it was read
 //     from, but for a [View], which says so. The []byte have no spare capacity, so that appending to one cannot

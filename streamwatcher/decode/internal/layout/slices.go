@@ -167,6 +167,9 @@ func (s *Slices) Reset() {
 	}
 }
 
+// Row returns the n variables that stand in a row, of which first is the first: they were made as one slice.
+func Row[T any](first *T, n int) []T { return unsafe.Slice(first, n) }
+
 // Held is what a pointer, map or slice variable has, to be put into others. Whoever
 // gets it shares what it points to.
 type Held struct{ h header }
