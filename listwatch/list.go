@@ -218,20 +218,33 @@ func (l *listReader[T]) itemKind() string {
 	return l.lw.config.Kind
 }
 
-// checkKind refuses what is not a list. It is called as soon as the kind is
-// known, and at the end.
+// checkKind refuses what is not a list, and a list of another kind: its items would
+// not be stored, and what it did not bring would be taken for gone. Lists of built-in types are named after the
+// type; those of custom resources may have any name. It is called as soon as the kind
+// is known, and at the end.
 func (l *listReader[T]) checkKind() error {
-	if strings.HasSuffix(l.kind, "List") || l.kind == "" && l.hasItems {
-		return nil
-	}
 	if l.kind == "" {
+		if l.hasItems {
+			return nil
+		}
 		return errors.New("the server answered an object without kind and items, not a list")
 	}
-	article := "a"
-	if strings.ContainsAny(l.kind[:1], "AEIOU") {
-		article = "an"
+	want := "a list"
+	if strings.HasSuffix(l.kind, "List") {
+		kind := decode.KindOf[T]()
+		if kind == "" || l.kind == kind+"List" || l.kind == "List" {
+			return nil
+		}
+		want = withArticle(kind + "List")
 	}
-	return fmt.Errorf("the server answered %s %s, not a list", article, oneLine(l.attempt.redact(l.kind), 128))
+	return fmt.Errorf("the server answered %s, not %s", withArticle(oneLine(l.attempt.redact(l.kind), 128)), want)
+}
+
+func withArticle(noun string) string {
+	if strings.ContainsAny(noun[:1], "AEIOU") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // finish ends a list that was read to its end.

@@ -22,6 +22,7 @@ type intake[T any] struct {
 	line  line[T]
 	bad   map[decode.Key]struct{} // items that did not decode; nil until the first
 	taken bool                    // an item came
+	alien bool                    // an object came that is none of the collection
 	heard []byte                  // the newest resourceVersion of what changed the store
 }
 
@@ -49,6 +50,10 @@ func (in *intake[T]) refuses(rv string) error {
 	if err := in.r.tooOld(in.asked, rv); err != nil { // where the metadata did not come first
 		return err
 	}
+	if in.alien && !in.taken && in.r.store.Len() > 0 {
+		// It would empty the store, for what a confused proxy or server said.
+		return &fault{reason.Decode, errors.New("the list has objects, and none of them is of the collection")}
+	}
 	before := in.r.session.newest()
 	switch {
 	case in.rep.doubtful:
@@ -73,8 +78,13 @@ func (in *intake[T]) Item(o *decode.Object[T]) error {
 func (in *intake[T]) take(o *decode.Object[T]) {
 	m := &o.Meta
 	r := in.r
-	if r.lost(o) || !r.belongs(m) {
+	if r.lost(o) {
 		r.seen.item(false)
+		return
+	}
+	if !r.belongs(m) {
+		r.seen.item(false)
+		in.alien = true
 		return
 	}
 	in.taken = true
