@@ -84,7 +84,7 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 	}
 	if !r.belongs(m) {
 		r.seen.item(false)
-		in.alien = true
+		in.alien = in.alien || m.Name != ""
 		return
 	}
 	in.taken = true

@@ -95,8 +95,7 @@ func TestWriteThroughASharedPart(t *testing.T) {
 		objects reflector.Objects
 		want    string
 	}{
-		// The labels of web-0 were the first of their bytes, and are its own.
-		{reflector.ObjectsShared, "web-1 web-2 web-3"},
+		{reflector.ObjectsShared, "web-0 web-1 web-2 web-3"},
 		{reflector.ObjectsPrivate, "web-3"},
 		{reflector.ObjectsCompact, ""},
 	} {
