@@ -45,8 +45,8 @@ var mutants = []mutant{
 	{
 		"lists after a reset connection",
 		"reflector/state_watching.go",
-		"case reason.RVRegressed, reason.Replay:",
-		"case reason.RVRegressed, reason.Replay, reason.Transport:",
+		"\tfailed := s.failed\n",
+		"\tif why == reason.Transport {\n\t\treturn r.relist(why, err, \"\", spread)\n\t}\n\tfailed := s.failed\n",
 	},
 	{
 		"moves its resourceVersion by what is not of the collection",
