@@ -244,11 +244,7 @@ func (d *state) protoPart(f *protoField, p layout.Ptr, b []byte, start, i int, t
 		}
 		return d.plainProto(f, p, b, start, i, end, tag)
 	}
-	if end-start >= minPart || n.isMap() {
-		err = d.apart(read)
-	} else {
-		err = read()
-	}
+	err = d.apartIf(end-start >= minPart || n.isMap(), read)
 	d.tracked = tracked
 	if err != nil {
 		return 0, err

@@ -168,6 +168,24 @@ func (d *state) noteTwin(first uint64, n *node, p layout.Ptr, b []byte) {
 	*d.twin(first) = twin{n, d.shares.sum(first, n, b), hold(n, p), d.turn}
 }
 
+// reuse puts a part of the same bytes into the variable at p, if one is known: of
+// other objects, of this one, or one that came once. isShared says whether others have it.
+func (d *state) reuse(first uint64, n *node, p layout.Ptr, b []byte) bool {
+	e := d.shares.find(first, n, b)
+	if e == nil {
+		if d.putTwin(first, n, p, b) {
+			d.isShared = false
+			return true
+		}
+		if e = d.shares.findRecent(first, n, b); e == nil {
+			return false
+		}
+	}
+	put(e.held, n, p)
+	d.isShared = true
+	return true
+}
+
 // canShare tells whether values of n can be shared.
 func (n *node) canShare() bool {
 	switch n.kind {
@@ -205,6 +223,14 @@ func (d *state) apart(read func() error) error {
 	return nil
 }
 
+// apartIf reads something, apart from the rest where it is to be.
+func (d *state) apartIf(apart bool, read func() error) error {
+	if apart {
+		return d.apart(read)
+	}
+	return read()
+}
+
 // spare returns an empty Text.
 func (d *state) spare() *layout.Text {
 	if n := len(d.texts); n > 0 {
@@ -237,37 +263,17 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	content := b[start:end]
 	read := func() error { return d.plainProto(f, p, b, start, i, end, tag) }
 	if len(content) > maxShare {
-		if n.isMap() {
-			err = d.apart(read)
-		} else {
-			err = read()
-		}
+		err = d.apartIf(n.isMap(), read)
 		d.isShared = false
 		return end, err
 	}
 	first := s.first(n, content)
-	if e := s.find(first, n, content); e != nil {
-		put(e.held, n, p)
-		d.isShared = true
-		return end, nil
-	}
-	if d.putTwin(first, n, p, content) {
-		d.isShared = false
-		return end, nil
-	}
-	if e := s.findRecent(first, n, content); e != nil {
-		put(e.held, n, p)
-		d.isShared = true
+	if d.reuse(first, n, p, content) {
 		return end, nil
 	}
 	what, place := sight(first), s.place(first)
 	second := s.seen[place].Swap(what) == what
-	if second || n.isMap() {
-		err = d.apart(read)
-	} else {
-		err = read()
-	}
-	if err != nil {
+	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
 	if d.isShared = second; second {
@@ -320,18 +326,7 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 			continue
 		}
 		first := s.first(n, b[:size])
-		if e := s.find(first, n, b[:size]); e != nil {
-			put(e.held, n, p)
-			d.isShared = true
-			return i + size, nil
-		}
-		if d.putTwin(first, n, p, b[:size]) {
-			d.isShared = false
-			return i + size, nil
-		}
-		if e := s.findRecent(first, n, b[:size]); e != nil {
-			put(e.held, n, p)
-			d.isShared = true
+		if d.reuse(first, n, p, b[:size]) {
 			return i + size, nil
 		}
 		second = second || s.seen[s.place(first)].Load() == sight(first)
@@ -340,12 +335,7 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 		next, err = d.plainJSON(n.kind, n, p, i)
 		return err
 	}
-	if second || n.isMap() {
-		err = d.apart(read)
-	} else {
-		err = read()
-	}
-	if err != nil {
+	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
 	d.isShared = false
