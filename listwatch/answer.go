@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
+	"github.com/nodewatch-go/nodewatch/internal/origin"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -97,7 +98,7 @@ func (lw *ListerWatcher[T]) follow(ctx context.Context, req *request, accept str
 		switch {
 		case err != nil || ans.Header.Get("Location") == "":
 			err = errors.New("redirect without a usable Location")
-		case !sameServer(lw.url, next) || next.User != nil:
+		case !origin.Same(lw.url, next) || next.User != nil:
 			// Only where it points to: a Location's path and query may hold secrets.
 			err = fmt.Errorf("redirect to %s refused: credentials go only to %s",
 				oneLine(ans.redact(next.Scheme+"://"+next.Host), maxMessage), lw.url.Scheme+"://"+lw.url.Host)

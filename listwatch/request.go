@@ -158,18 +158,3 @@ func wantsGzip(c Config, u *url.URL) bool {
 	ip := net.ParseIP(host)
 	return ip == nil || !ip.IsLoopback()
 }
-
-// sameServer is whether credentials for a may go to b.
-func sameServer(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if u.Scheme == "https" {
-		return "443"
-	}
-	return "80"
-}

@@ -3,7 +3,6 @@ package reflector
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -178,14 +177,7 @@ func TestDenialIsToldOnce(t *testing.T) {
 // halves returns an event of obj whose first line looks like all of it, and the event as it comes again, whole.
 func (f *fed[T]) halves(typ watch.EventType, obj any) (half, whole *streamwatcher.Event[T]) {
 	f.t.Helper()
-	raw, err := json.Marshal(obj)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	m, err := decode.Peek(decode.JSON, raw)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	m, raw := f.text(obj)
 	cut := bytes.LastIndexByte(raw[:len(raw)-1], '}') + 1
 	return &streamwatcher.Event[T]{Type: typ, Object: decode.NewLine(m, raw[:cut], f.dec)},
 		&streamwatcher.Event[T]{Type: typ, Object: decode.NewObject(m, decode.JSON, raw, f.dec)}

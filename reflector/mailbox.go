@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodewatch-go/nodewatch/internal/linked"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
@@ -32,12 +33,12 @@ type mailbox[T any] struct {
 	// initial is the part of the first snapshot that was not read. It comes
 	// before all changes and is not coalesced: pointers, not events.
 	initial []*entry[T]
-	queue   queue[T]
+	queue   linked.List[letter[T]]
 	// last is the last pending change of each object while the mailbox
 	// coalesces, and nil while it does not.
-	last map[decode.Key]*letter[T]
+	last map[decode.Key]*linked.Node[letter[T]]
 	// marker is the pending Synced while the mailbox coalesces.
-	marker    *letter[T]
+	marker    *linked.Node[letter[T]]
 	coalesced uint64 // changes that the consumer will never see
 	synced    bool   // the consumer has read a Synced
 	ended     bool   // nothing will be pushed any more
@@ -68,8 +69,8 @@ func (m *mailbox[T]) push(c change[T], now time.Time) {
 		m.merge(c, now)
 		return
 	}
-	m.queue.push(c, now)
-	if m.queue.len > m.limit {
+	m.enqueue(c, now)
+	if m.queue.Len() > m.limit {
 		m.coalesce()
 	}
 }
@@ -110,7 +111,7 @@ func (m *mailbox[T]) pop() (c change[T], ok, more bool) {
 		c = change[T]{typ: Added, e: m.initial[0]}
 		m.initial[0] = nil // the consumer may take long; do not hold what it has
 		m.initial = m.initial[1:]
-	case m.queue.len > 0:
+	case m.queue.Len() > 0:
 		c = m.popLetter()
 	default:
 		m.initial = nil
@@ -122,18 +123,19 @@ func (m *mailbox[T]) pop() (c change[T], ok, more bool) {
 }
 
 func (m *mailbox[T]) popLetter() change[T] {
-	l := m.queue.first
-	m.queue.remove(l)
+	first := m.queue.First()
+	m.queue.Remove(first)
+	l := &first.Value
 	if m.last != nil {
 		switch last := m.last[l.e.key]; {
-		case l == m.marker:
+		case first == m.marker:
 			m.marker = nil
-		case last == l:
+		case last == first:
 			delete(m.last, l.e.key)
 		default:
-			last.before = nil
+			last.Value.before = nil
 		}
-		if m.queue.len == 0 {
+		if m.queue.Len() == 0 {
 			m.last = nil // caught up
 		}
 	}
@@ -142,11 +144,11 @@ func (m *mailbox[T]) popLetter() change[T] {
 
 // coalesce turns the plain queue into a coalescing one.
 func (m *mailbox[T]) coalesce() {
-	l := m.queue.first
-	m.queue = queue[T]{}
-	m.last = make(map[decode.Key]*letter[T])
-	for ; l != nil; l = l.next {
-		m.merge(l.change, l.at)
+	l := m.queue.First()
+	m.queue = linked.List[letter[T]]{}
+	m.last = make(map[decode.Key]*linked.Node[letter[T]])
+	for ; l != nil; l = l.Next() {
+		m.merge(l.Value.change, l.Value.at)
 	}
 }
 
@@ -156,31 +158,31 @@ func (m *mailbox[T]) merge(c change[T], now time.Time) {
 		// Only the last complete list is of interest, and its mark has to
 		// stay behind everything that the list brought.
 		if m.marker != nil {
-			m.queue.remove(m.marker)
+			m.queue.Remove(m.marker)
 			m.coalesced++
 		}
-		m.marker = m.queue.push(c, now)
+		m.marker = m.enqueue(c, now)
 		return
 	}
 	last := m.last[c.e.key]
 	if last == nil {
-		m.last[c.e.key] = m.queue.push(c, now)
+		m.last[c.e.key] = m.enqueue(c, now)
 		return
 	}
-	merged, how := merge(last.change, c)
+	merged, how := merge(last.Value.change, c)
 	switch how {
 	case mergedBoth:
-		l := m.queue.push(c, now)
-		l.before = last
+		l := m.enqueue(c, now)
+		l.Value.before = last
 		m.last[c.e.key] = l
 	case mergedOne:
-		last.change = merged
+		last.Value.change = merged
 		m.coalesced++
 	case mergedNone:
 		m.coalesced += 2
-		m.queue.remove(last)
-		if last.before != nil {
-			m.last[c.e.key] = last.before
+		m.queue.Remove(last)
+		if before := last.Value.before; before != nil {
+			m.last[c.e.key] = before
 		} else {
 			delete(m.last, c.e.key)
 		}
@@ -232,12 +234,12 @@ type mailboxStats struct {
 func (m *mailbox[T]) stats(now time.Time) mailboxStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st := mailboxStats{depth: len(m.initial) + m.queue.len, coalesced: m.coalesced}
+	st := mailboxStats{depth: len(m.initial) + m.queue.Len(), coalesced: m.coalesced}
 	switch {
 	case len(m.initial) > 0:
 		st.age = now.Sub(m.since)
-	case m.queue.len > 0:
-		st.age = now.Sub(m.queue.first.at)
+	case m.queue.Len() > 0:
+		st.age = now.Sub(m.queue.First().Value.at)
 	}
 	return st
 }
@@ -245,40 +247,12 @@ func (m *mailbox[T]) stats(now time.Time) mailboxStats {
 // letter is one pending event.
 type letter[T any] struct {
 	change[T]
-	at         time.Time  // when it was pushed; of merged ones the first
-	before     *letter[T] // of the same object, while the mailbox coalesces
-	prev, next *letter[T]
+	at     time.Time               // when it was pushed; of merged ones the first
+	before *linked.Node[letter[T]] // of the same object, while the mailbox coalesces
 }
 
-// queue is a list of letters. It is linked, so that one in the middle can go.
-type queue[T any] struct {
-	first, last *letter[T]
-	len         int
-}
-
-func (q *queue[T]) push(c change[T], at time.Time) *letter[T] {
-	l := &letter[T]{change: c, at: at, prev: q.last}
-	if q.last != nil {
-		q.last.next = l
-	} else {
-		q.first = l
-	}
-	q.last = l
-	q.len++
-	return l
-}
-
-func (q *queue[T]) remove(l *letter[T]) {
-	if l.prev != nil {
-		l.prev.next = l.next
-	} else {
-		q.first = l.next
-	}
-	if l.next != nil {
-		l.next.prev = l.prev
-	} else {
-		q.last = l.prev
-	}
-	l.prev, l.next = nil, nil
-	q.len--
+func (m *mailbox[T]) enqueue(c change[T], at time.Time) *linked.Node[letter[T]] {
+	e := &linked.Node[letter[T]]{Value: letter[T]{change: c, at: at}}
+	m.queue.Push(e)
+	return e
 }

@@ -42,8 +42,8 @@ func feed[T any](t *testing.T, c Config[T]) *fed[T] {
 	return &fed[T]{t, r, &attempt[T]{opened: time.Now()}, dec}
 }
 
-// give gives an event with the JSON of obj.
-func (f *fed[T]) give(typ watch.EventType, obj any) {
+// text is the JSON of obj, and its metadata.
+func (f *fed[T]) text(obj any) (decode.Meta, []byte) {
 	f.t.Helper()
 	raw, err := json.Marshal(obj)
 	if err != nil {
@@ -53,6 +53,13 @@ func (f *fed[T]) give(typ watch.EventType, obj any) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	return m, raw
+}
+
+// give gives an event with the JSON of obj.
+func (f *fed[T]) give(typ watch.EventType, obj any) {
+	f.t.Helper()
+	m, raw := f.text(obj)
 	if err := f.r.deal(f.a, &streamwatcher.Event[T]{Type: typ, Object: decode.NewObject(m, decode.JSON, raw, f.dec)}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -156,10 +163,10 @@ func TestCompactHoldsBytes(t *testing.T) {
 	f.give(watch.Modified, podAt("a", 5, corev1.PodFailed))
 	e := f.r.store.find(decode.Key{Namespace: "shop", Name: "a"})
 	held := []*entry[*corev1.Pod]{e}
-	for l := m.queue.first; l != nil; l = l.next {
-		held = append(held, l.e)
-		if l.old != nil {
-			held = append(held, l.old)
+	for l := m.queue.First(); l != nil; l = l.Next() {
+		held = append(held, l.Value.e)
+		if old := l.Value.old; old != nil {
+			held = append(held, old)
 		}
 	}
 	if len(held) < 2 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
@@ -121,7 +122,7 @@ func FuzzCuts(f *testing.F) {
 	p := podProtobuf(f, "ADDED", "p", 0)
 	f.Add([]byte(events), uint8(0), uint16(77))
 	f.Add(framed(p, podProtobuf(f, "MODIFIED", "big", fuzzLimit+1), p), uint8(1), uint16(300))
-	f.Add(member(f, events), uint8(2), uint16(20))
+	f.Add(testkit.GzipMember(f, events), uint8(2), uint16(20))
 	f.Add([]byte("<html>"), uint8(1), uint16(2))
 	for _, text := range oddLines {
 		f.Add([]byte(text), uint8(0), uint16(50))

@@ -12,23 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
-
-// member is one whole gzip member.
-func member(t testing.TB, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
 
 // "An event is returned as soon as its last byte can be known, not one event
 // later": the pieces are written one at a time to a server's end of a pipe, and
@@ -129,7 +116,7 @@ func make1chan[T any](w *StreamWatcher[T]) <-chan string {
 }
 
 func TestDamagedGzip(t *testing.T) {
-	good := member(t, podJSON("p", 500))
+	good := testkit.GzipMember(t, podJSON("p", 500))
 	change := func(i int, c byte) []byte {
 		b := bytes.Clone(good)
 		if i < 0 {
@@ -201,7 +188,7 @@ func TestGzipBomb(t *testing.T) {
 
 func TestGzipBytesAreCounted(t *testing.T) {
 	text := strings.Repeat(podJSON("p", 1000)+"\n", 20)
-	b := member(t, text)
+	b := testkit.GzipMember(t, text)
 	var transfer Transfer
 	for range 2 {
 		cleanly(t, podConfig{Body: closer(bytes.NewReader(b)), ContentType: typeJSON, ContentEncoding: "gzip", Transfer: &transfer})

@@ -100,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	pods := Pods(60)
 	for _, mediaType := range []string{JSON, Protobuf} {
-		body, err := List(mediaType, pods, "42")
+		body, err := apimachineryList(mediaType, pods, "42")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,19 @@ func decoder(mediaType string, body io.ReadCloser) *restwatch.Decoder {
 	)
 }
 
+// apimachineryList is the body of a LIST that answers with the pods, as apimachinery writes it.
+func apimachineryList(mediaType string, pods []*corev1.Pod, resourceVersion string) ([]byte, error) {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}}
+	for _, p := range pods {
+		list.Items = append(list.Items, *p)
+	}
+	body, err := runtime.Encode(scheme.Codecs.EncoderForVersion(Serializer(mediaType).Serializer, corev1.SchemeGroupVersion), list)
+	if err != nil {
+		return nil, fmt.Errorf("specimen: encoding a list as %s: %w", mediaType, err)
+	}
+	return body, nil
+}
+
 func newStream(t *testing.T, mediaType string, pods int, stamped bool) *Stream {
 	t.Helper()
 	s, err := NewStream(mediaType, pods, stamped)
@@ -191,7 +204,7 @@ func TestCollection(t *testing.T) {
 				if n == 0 {
 					return // apimachinery writes "items":null or [] by the kind of nil
 				}
-				want, err := List(mediaType, Pods(n), "42")
+				want, err := apimachineryList(mediaType, Pods(n), "42")
 				if err != nil {
 					t.Fatal(err)
 				}

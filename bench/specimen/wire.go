@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
@@ -50,17 +49,4 @@ func event(mediaType string, what watch.EventType, obj runtime.Object) ([]byte, 
 		scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
 	).Encode(&watch.Event{Type: what, Object: obj})
 	return frame.Bytes(), err
-}
-
-// List returns the body of a LIST that answers with the pods.
-func List(mediaType string, pods []*corev1.Pod, resourceVersion string) ([]byte, error) {
-	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}}
-	for _, p := range pods {
-		list.Items = append(list.Items, *p)
-	}
-	body, err := runtime.Encode(scheme.Codecs.EncoderForVersion(Serializer(mediaType).Serializer, corev1.SchemeGroupVersion), list)
-	if err != nil {
-		return nil, fmt.Errorf("specimen: encoding a list as %s: %w", mediaType, err)
-	}
-	return body, nil
 }

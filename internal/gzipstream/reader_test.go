@@ -14,21 +14,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-)
 
-// member is one whole gzip member.
-func member(t testing.TB, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
+)
 
 // fullMember builds a member by hand: all optional fields, as RFC 1952 has them.
 func fullMember(text string, damage func(header []byte)) []byte {
@@ -54,9 +42,9 @@ func TestMembers(t *testing.T) {
 		want string
 	}{
 		"nothing":           {nil, ""},
-		"one":               {member(t, "a"), "a"},
-		"empty":             {member(t, ""), ""},
-		"many":              {bytes.Join([][]byte{member(t, "a"), member(t, ""), member(t, long), member(t, "b")}, nil), "a" + long + "b"},
+		"one":               {testkit.GzipMember(t, "a"), "a"},
+		"empty":             {testkit.GzipMember(t, ""), ""},
+		"many":              {bytes.Join([][]byte{testkit.GzipMember(t, "a"), testkit.GzipMember(t, ""), testkit.GzipMember(t, long), testkit.GzipMember(t, "b")}, nil), "a" + long + "b"},
 		"full header":       {append(fullMember("x", nil), fullMember(long, nil)...), "x" + long},
 		"zero-length extra": {[]byte("\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"), ""},
 	} {
@@ -73,7 +61,7 @@ func TestMembers(t *testing.T) {
 // Damage is an *Error, an end in the middle io.ErrUnexpectedEOF, and what was read before
 // either is returned first.
 func TestDamage(t *testing.T) {
-	good := member(t, "nodewatch")
+	good := testkit.GzipMember(t, "nodewatch")
 	change := func(i int, c byte) []byte {
 		b := bytes.Clone(good)
 		b[(i+len(b))%len(b)] ^= c
@@ -110,8 +98,8 @@ func TestDamage(t *testing.T) {
 
 // FuzzReader: what compress/gzip reads without an error comes out here, the same.
 func FuzzReader(f *testing.F) {
-	f.Add(member(f, strings.Repeat("nodewatch ", 30)))
-	f.Add(append(member(f, "a"), member(f, "")...))
+	f.Add(testkit.GzipMember(f, strings.Repeat("nodewatch ", 30)))
+	f.Add(append(testkit.GzipMember(f, "a"), testkit.GzipMember(f, "")...))
 	f.Add(fullMember("x", nil))
 	// A watch of a kube-apiserver, a member for each event.
 	chunked, err := os.ReadFile("../../streamwatcher/testdata/wire/watchlist-json-gzip.body")

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewatch-go/nodewatch/internal/linked"
 )
 
 // store is what the sources have, and for each pod what the consumer was told.
@@ -46,10 +48,10 @@ type sourceStore struct {
 	refused []Refused
 	initial initial
 
-	pending [Reconcile + 1]list // by operation
-	at      Op                  // the operation that its turn has come to
-	queued  bool                // it is among the turns
-	idle    chan struct{}       // closed when nothing is pending any more; nil: nobody waits
+	pending [Reconcile + 1]linked.List[*record] // by operation, in the order in which they became so
+	at      Op                                  // the operation that its turn has come to
+	queued  bool                                // it is among the turns
+	idle    chan struct{}                       // closed when nothing is pending any more; nil: nobody waits
 }
 
 // initial is how far the news has come that a source was seen.
@@ -76,8 +78,8 @@ type record struct {
 	// offered is the version in the offer, if the record is in it.
 	offered *corev1.Pod
 
-	op         Op // the pending list that the record is in, or 0
-	prev, next *record
+	op   Op // the pending list that the record is in, or 0
+	node linked.Node[*record]
 }
 
 func newStore(names []Source, b Behaviour, log *slog.Logger) *store {
@@ -195,6 +197,7 @@ func (s *store) put(ss *sourceStore, p *corev1.Pod) *record {
 	r, name := ss.records[p.UID], nameOf(p)
 	if r == nil {
 		r = &record{source: ss, uid: p.UID}
+		r.node.Value = r
 		ss.records[p.UID] = r
 	}
 	// A record that is not gone has its name: no need to look, which costs as much as the rest

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 )
 
 // testPod is a small pod. Its name may be "name" or "namespace/name"; edits
@@ -138,25 +140,7 @@ func run(t *testing.T, c Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- pc.Run(ctx) }()
-	var once sync.Once
-	r := &running{PodConfig: pc, t: t}
-	r.stop = func() {
-		once.Do(func() {
-			cancel()
-			begin := time.Now()
-			if err := <-done; err != nil {
-				t.Errorf("Run: %v", err)
-			}
-			if d := time.Since(begin); d > 100*time.Millisecond {
-				t.Errorf("Run took %s to stop", d)
-			}
-		})
-	}
-	t.Cleanup(r.stop)
-	return r
+	return &running{PodConfig: pc, t: t, stop: testkit.Start(t, 100*time.Millisecond, pc.Run)}
 }
 
 // drain receives until nothing is pending.

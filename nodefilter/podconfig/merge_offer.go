@@ -7,39 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// list is the pending records of one operation, in the order in which they
-// became so. It is linked, so that one in the middle can go.
-type list struct {
-	first, last *record
-	len         int
-}
-
-func (l *list) push(r *record) {
-	r.prev, r.next = l.last, nil
-	if l.last != nil {
-		l.last.next = r
-	} else {
-		l.first = r
-	}
-	l.last = r
-	l.len++
-}
-
-func (l *list) remove(r *record) {
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		l.first = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	} else {
-		l.last = r.prev
-	}
-	r.prev, r.next = nil, nil
-	l.len--
-}
-
 // offer is one update on its way to the consumer.
 type offer struct {
 	source  *sourceStore
@@ -110,10 +77,10 @@ func (s *store) place(r *record) {
 	op := s.difference(r)
 	if op != r.op {
 		if r.op != 0 {
-			r.source.pending[r.op].remove(r)
+			r.source.pending[r.op].Remove(&r.node)
 		}
 		if r.op = op; op != 0 {
-			r.source.pending[op].push(r)
+			r.source.pending[op].Push(&r.node)
 			s.queue(r.source)
 		}
 	}
@@ -141,7 +108,7 @@ func (s *store) busy(ss *sourceStore) bool {
 		return true
 	}
 	for _, op := range ops {
-		if ss.pending[op].len > 0 {
+		if ss.pending[op].Len() > 0 {
 			return true
 		}
 	}
@@ -164,7 +131,7 @@ func (s *store) settle(ss *sourceStore) {
 // be that of one to add.
 func (ss *sourceStore) following() Op {
 	for _, op := range ops {
-		if (op == Remove || op >= ss.at) && (ss.pending[op].len > 0 || op == Add && ss.initial == toTell) {
+		if (op == Remove || op >= ss.at) && (ss.pending[op].Len() > 0 || op == Add && ss.initial == toTell) {
 			return op
 		}
 	}
@@ -190,11 +157,11 @@ func (s *store) take() (*offer, bool) {
 			ss.at = op + 1
 		}
 		o := &s.only
-		*o = offer{source: ss, op: op, records: slices.Grow(o.records, ss.pending[op].len)}
+		*o = offer{source: ss, op: op, records: slices.Grow(o.records, ss.pending[op].Len())}
 		now := time.Now()
-		for l := &ss.pending[op]; l.first != nil; {
-			r := l.first
-			l.remove(r)
+		for l := &ss.pending[op]; l.First() != nil; {
+			r := l.First().Value
+			l.Remove(&r.node)
 			r.op = 0
 			switch {
 			case s.behaviour == KubeletCompatible:

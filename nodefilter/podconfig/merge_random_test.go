@@ -212,7 +212,7 @@ func (s *store) checkPending() error {
 	for _, ss := range s.sources {
 		pending := 0
 		for _, op := range ops {
-			pending += ss.pending[op].len
+			pending += ss.pending[op].Len()
 		}
 		if s.offer != nil && s.offer.source == ss {
 			pending += len(s.offer.records)

@@ -9,25 +9,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 )
 
 // during runs a source, in a bubble, for as long as test takes. It has to end
 // without an error, and within limit.
 func during(t *testing.T, source Producer, tell func(Change), limit time.Duration, test func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- source.Run(ctx, tell) }()
+	stop := testkit.Start(t, limit, func(ctx context.Context) error { return source.Run(ctx, tell) })
 	synctest.Wait()
 	test()
-	before := time.Now()
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("Run: %v", err)
-	}
-	if d := time.Since(before); d > limit {
-		t.Errorf("Run took %v to end", d)
-	}
+	stop()
 }
 
 // logLines keeps what was logged.

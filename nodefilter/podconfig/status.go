@@ -91,7 +91,7 @@ func (s *store) status() Status {
 	for _, ss := range s.sources {
 		state := SourceState{Source: ss.name, Told: ss.initial == told, Merged: len(ss.names), Refused: slices.Clone(ss.refused)}
 		for _, op := range ops {
-			state.Pending += ss.pending[op].len
+			state.Pending += ss.pending[op].Len()
 		}
 		if s.offer != nil && s.offer.source == ss {
 			state.Pending += len(s.offer.records)

@@ -7,8 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
+
+	"github.com/nodewatch-go/nodewatch/internal/origin"
 )
 
 // urlFetcher makes the requests of one URL.
@@ -147,19 +148,6 @@ func (f *urlFetcher) checkRedirect(req *http.Request, via []*http.Request) error
 // sameHost reports whether the second URL is on the host and port of the first, or on
 // its host by https.
 func sameHost(a, b *url.URL) bool {
-	if !strings.EqualFold(a.Hostname(), b.Hostname()) {
-		return false
-	}
-	return a.Scheme == b.Scheme && port(a) == port(b) || b.Scheme == "https" && a.Scheme == "http" && port(b) == "443" && port(a) == "80"
-}
-
-// port is the port of a URL, also where it is not written.
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if u.Scheme == "https" {
-		return "443"
-	}
-	return "80"
+	return origin.Same(a, b) || origin.SameHost(a, b) &&
+		a.Scheme == "http" && origin.Port(a) == "80" && b.Scheme == "https" && origin.Port(b) == "443"
 }

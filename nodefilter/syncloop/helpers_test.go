@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/nodefilter/podconfig"
 )
 
@@ -106,19 +107,7 @@ func run(t *testing.T, c Config) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		begin := time.Now()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if d := time.Since(begin); d > 100*time.Millisecond {
-			t.Errorf("Run took %s to stop", d)
-		}
-	})
+	testkit.Start(t, 100*time.Millisecond, l.Run)
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/bench/specimen"
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 )
 
 // both returns the two forms of a pod, that of JSON with its kind.
@@ -186,23 +187,13 @@ func TestSlimStructsInBothEncodings(t *testing.T) {
 	}
 }
 
-// allocations is how many f makes at its best: under the race detector a sync.Pool
-// now and then forgets what it was given.
-func allocations(f func()) float64 {
-	n := testing.AllocsPerRun(1, f)
-	for range 30 {
-		n = min(n, testing.AllocsPerRun(1, f))
-	}
-	return n
-}
-
 // Strings of one object are in one buffer of their size: what is allocated for an
 // object is little more than its structs and its text.
 func TestAllocations(t *testing.T) {
 	pod := specimen.Pods(1)[0]
 	d := mustNewWith[*corev1.Pod](t, Config{Drop: []string{"metadata.managedFields"}})
 	slim := mustNewWith[*slimPod](t, Config{NumbersOf: &corev1.Pod{}})
-	copying := allocations(func() { pod.DeepCopy() })
+	copying := testkit.Allocations(func() { pod.DeepCopy() })
 	for enc, raw := range both(t, pod) {
 		decode := func() {
 			if _, err := d.Decode(enc, raw); err != nil {
@@ -210,10 +201,10 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 		// Of DeepCopy, which also copies the managed fields but has no text to copy, about half.
-		if n := allocations(decode); n > copying*2/3 || n > 60 {
+		if n := testkit.Allocations(decode); n > copying*2/3 || n > 60 {
 			t.Errorf("%v: %.0f allocations a pod, DeepCopy makes %.0f", enc, n, copying)
 		}
-		if n := allocations(func() { _, _ = slim.Decode(enc, raw) }); n > 18 {
+		if n := testkit.Allocations(func() { _, _ = slim.Decode(enc, raw) }); n > 18 {
 			t.Errorf("%v: %.0f allocations a slim pod", enc, n)
 		}
 	}

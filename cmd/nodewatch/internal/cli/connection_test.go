@@ -166,15 +166,20 @@ func TestConnectionErrorsAreForUsers(t *testing.T) {
 	}
 }
 
-func TestServeToken(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) string {
+// writerTo returns what writes a file into dir and returns its path.
+func writerTo(t *testing.T, dir string) func(name, content string) string {
+	return func(name, content string) string {
+		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
+}
+
+func TestServeToken(t *testing.T) {
+	write := writerTo(t, t.TempDir())
 	for _, c := range []struct{ addr, file, want string }{
 		{"127.0.0.1:0", "", ""},
 		{"[::1]:0", "", ""},

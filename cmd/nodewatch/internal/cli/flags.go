@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -80,6 +81,30 @@ func completeChoices(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
+}
+
+// completeNothing has the shell offer no files for these flags. They are flags of cmd.
+func completeNothing(cmd *cobra.Command, flags ...string) {
+	for _, f := range flags {
+		// The error is that of a flag that does not exist.
+		_ = cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
+	}
+}
+
+// watching is a command with options that depend on each other and on the environment.
+type watching interface {
+	complete(isSet func(string) bool, env func(string) string) error
+	run(ctx context.Context, s *streams) error
+}
+
+// runs is what such a command does: its errors are of wrong usage until it runs.
+func runs(o watching, s *streams) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := o.complete(cmd.Flags().Changed, os.Getenv); err != nil {
+			return err
+		}
+		return o.run(cmd.Context(), s)
+	}
 }
 
 // listenAddress completes an address to listen on: without a host it means

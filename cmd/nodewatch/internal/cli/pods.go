@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -101,20 +100,13 @@ Exit status: 0 done or interrupted, 1 failed, 2 wrong usage.`,
 			# With metrics and a readiness probe on http://127.0.0.1:9102/readyz
 			%[1]s pods --node worker-1 --metrics-addr :9102`),
 		Args: onlyFlags,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags().Changed, os.Getenv); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), s)
-		},
+		RunE: runs(o, s),
 	}
 	addGroups(cmd, o.groups()...)
 	completeChoices(cmd)
-	// The errors are those of a flag that does not exist.
+	// The error is that of a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
-	for _, f := range []string{"node", "namespace", "selector", "field-selector", "server", "context"} {
-		_ = cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
-	}
+	completeNothing(cmd, "node", "namespace", "selector", "field-selector", "server", "context")
 	return cmd
 }
 

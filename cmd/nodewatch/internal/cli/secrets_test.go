@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,14 +13,7 @@ import (
 // TestEchoedSecrets: "Credentials are never logged", whatever is logged, and
 // whatever a server does that says again what it was sent.
 func TestEchoedSecrets(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	write := writerTo(t, t.TempDir())
 	const kubeconfig = `apiVersion: v1
 kind: Config
 users: [{name: u, user: {%s}}]

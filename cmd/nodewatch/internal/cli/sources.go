@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,19 +68,11 @@ Exit status: 0 interrupted, 1 failed, 2 wrong usage.`,
 			# The state of each source
 			kill -USR1 $(pgrep -f 'nodewatch sources')`),
 		Args: onlyFlags,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags().Changed, os.Getenv); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), s)
-		},
+		RunE: runs(o, s),
 	}
 	addGroups(cmd, o.groups()...)
 	completeChoices(cmd)
-	// The errors are those of a flag that does not exist.
-	for _, f := range []string{"node", "server", "context", "manifest-url", "manifest-url-header"} {
-		_ = cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
-	}
+	completeNothing(cmd, "node", "server", "context", "manifest-url", "manifest-url-header")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodewatch-go/nodewatch/bench/specimen"
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 )
 
 func mustAny(t testing.TB, cfg Config) *Any {
@@ -247,16 +248,6 @@ func TestAnyAllocatesInProportion(t *testing.T) {
 	}
 }
 
-// allocations is how many f makes at its best: under the race detector a sync.Pool now and then
-// forgets what it was given.
-func allocations(f func()) float64 {
-	n := testing.AllocsPerRun(1, f)
-	for range 20 {
-		n = min(n, testing.AllocsPerRun(1, f))
-	}
-	return n
-}
-
 // Against apimachinery, an object of one's own takes less than half of the allocations, one that shares
 // what came before and an update a small part.
 func TestAnyAllocations(t *testing.T) {
@@ -272,7 +263,7 @@ func TestAnyAllocations(t *testing.T) {
 		}
 	}
 	const k = 7
-	theirs := allocations(func() { sink, _, _ = unstructured.UnstructuredJSONScheme.Decode(pods[0][k], nil, nil) })
+	theirs := testkit.Allocations(func() { sink, _, _ = unstructured.UnstructuredJSONScheme.Decode(pods[0][k], nil, nil) })
 	for _, c := range []struct {
 		name string
 		most float64
@@ -282,7 +273,7 @@ func TestAnyAllocations(t *testing.T) {
 		{"shared", theirs * .05, func() { sink, _, _ = a.JSONShared(pods[0][k], nil, nil) }},
 		{"update", theirs * .04, func() { sink, _, _ = a.JSONShared(pods[0][k], old[k], was[k]) }},
 	} {
-		if n := allocations(c.f); n > c.most || n < 1 {
+		if n := testkit.Allocations(c.f); n > c.most || n < 1 {
 			t.Errorf("%s: %.0f allocations, apimachinery makes %.0f", c.name, n, theirs)
 		}
 	}
