@@ -463,6 +463,24 @@ func TestPartsOfPassedArrays(t *testing.T) {
 	}
 }
 
+// What the table of shared parts has is looked for there, and not remembered a second time with each object.
+func TestSharedPartsAreNotRemembered(t *testing.T) {
+	for _, enc := range []Encoding{JSON, Protobuf} {
+		d := sharer[*corev1.Pod](t, Config{})
+		var parts []int
+		for k := range 3 {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", k), Labels: map[string]string{"app": strings.Repeat("x", 100)}}}
+			var s stored[*corev1.Pod]
+			s.update(t, d, enc, both(t, pod)[enc])
+			parts = append(parts, len(s.parts.list()))
+		}
+		// The first labels came for the first time; those of the third are the second's.
+		if parts[0] != 1 || parts[2] != 0 {
+			t.Errorf("%v: the pods have %d parts each, want 1 in the first and 0 in the third", enc, parts)
+		}
+	}
+}
+
 // Kinds are emptied in shared objects as in others, also where the type keeps them elsewhere.
 func TestSharedKinds(t *testing.T) {
 	d := sharer[*corev1.Pod](t, Config{})
