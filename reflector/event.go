@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -65,6 +66,8 @@ type Event[T any] struct {
 	// Promises, with their tests:
 	//   - What is gone is deleted (FinalStateUnknown). Test: TestReplace, C5-expired.txt, C5-watchlist.txt.
 	FinalStateUnknown bool
+	// Replay is set on a Modified that repeats what the subscriber knows: see Subscription.Replay.
+	Replay bool
 }
 
 // Events subscribes to the collection. The subscription begins when the result
@@ -101,7 +104,12 @@ type Event[T any] struct {
 //   - Slow subscribers cost O(objects): a coalescing mailbox, never a blocked socket. Test:
 //     TestMailboxIsBounded, TestBlockedSubscriberHoldsUpNobody.
 func (r *Reflector[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
-	return r.store.events(ctx, mailboxLimit)
+	return r.Subscribe(ctx, Subscription[T]{})
+}
+
+// Subscribe is Events with what s asks for.
+func (r *Reflector[T]) Subscribe(ctx context.Context, s Subscription[T]) iter.Seq[Event[T]] {
+	return r.store.events(ctx, cmp.Or(s.Limit, DefaultLimit))
 }
 
 func (s *Store[T]) events(ctx context.Context, limit int) iter.Seq[Event[T]] {

@@ -43,7 +43,7 @@ type Store[T any] struct {
 	byIndex []indexTable[T] // parallel to indexes
 	// subscribers get each change while mu is held for writing, which makes
 	// snapshot and changes of a subscription one sequence without gap or double.
-	subscribers []*mailbox[T]
+	subscribers []subscriber[T]
 	synced      bool
 	syncedRV    string // of the last complete list
 	claimed     bool
@@ -54,6 +54,15 @@ type Store[T any] struct {
 	open  *replacement[T] // nil when none is under way
 
 	delivery delivery
+}
+
+// subscriber is told each change of a store while the store's lock is held for
+// writing, so it must not call the store and must not wait for anybody.
+type subscriber[T any] interface {
+	push(c change[T], now time.Time)
+	// end says that nothing will be pushed any more.
+	end()
+	stats(now time.Time) mailboxStats
 }
 
 // outcome is what became of one event.
@@ -269,13 +278,13 @@ func (s *Store[T]) subscribe(limit int) *mailbox[T] {
 	return m
 }
 
-func (s *Store[T]) unsubscribe(m *mailbox[T]) {
+func (s *Store[T]) unsubscribe(m subscriber[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, have := range s.subscribers {
 		if have == m {
 			// A fresh slice: the old array must not keep the mailbox alive.
-			rest := make([]*mailbox[T], 0, len(s.subscribers)-1)
+			rest := make([]subscriber[T], 0, len(s.subscribers)-1)
 			s.subscribers = append(append(rest, s.subscribers[:i]...), s.subscribers[i+1:]...)
 			s.delivery.coalesced.Add(m.stats(time.Time{}).coalesced)
 			return
