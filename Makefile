@@ -83,8 +83,8 @@ lint: ## gofmt, go vet, golangci-lint (with staticcheck), and promtool where it 
 	go vet ./...
 	$(TOOL) golangci-lint run ./...
 	@if command -v promtool >/dev/null; then \
-		promtool check rules docs/alerts/nodewatch.rules.yml; \
-		promtool test rules docs/alerts/nodewatch.test.yml; \
+		promtool check rules deploy/alerts/*.rules.yml; \
+		promtool test rules deploy/alerts/*.test.yml; \
 		promtool check metrics < reflector/metrics/testdata/full.prom; \
 	else \
 		echo "promtool is not installed: the alert rules were not checked"; \

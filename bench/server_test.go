@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/nodewatch-go/nodewatch/bench/loopback"
 	"github.com/nodewatch-go/nodewatch/bench/replay"
@@ -22,13 +24,29 @@ type endpoints struct {
 
 // listen serves on loopback until stop is called.
 func listen(s *replay.Server) (e endpoints, stop func()) {
-	plain := httptest.NewServer(s.Handler(replay.Plain))
-	packed := httptest.NewServer(s.Handler(replay.Gzip))
-	control := httptest.NewServer(s.Control())
-	one := httptest.NewTLSServer(s.Handler(replay.Plain))
-	two := httptest.NewUnstartedServer(s.Handler(replay.Plain))
+	gathering := func(h http.Handler) *httptest.Server {
+		web := httptest.NewUnstartedServer(h)
+		web.Listener = replay.Gather(web.Config, web.Listener)
+		return web
+	}
+	plain, packed := gathering(s.Handler(replay.Plain)), gathering(s.Handler(replay.Gzip))
+	one, two := gathering(s.Handler(replay.Plain)), gathering(s.Handler(replay.Plain))
+	plain.Start()
+	packed.Start()
+	one.StartTLS()
 	two.EnableHTTP2 = true
 	two.StartTLS()
+	orders := http.NewServeMux()
+	orders.Handle("/", s.Control())
+	orders.HandleFunc("GET /cpu", func(w http.ResponseWriter, _ *http.Request) {
+		used, err := usedCPU()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(used)
+	})
+	control := httptest.NewServer(orders)
 	return endpoints{
 			URLs: map[loopback.Link]string{loopback.HTTP1: plain.URL, loopback.Gzip: packed.URL, loopback.TLS: one.URL, loopback.TLSHTTP2: two.URL},
 			// httptest has one certificate for all.
@@ -70,6 +88,20 @@ type remote struct {
 	cfg replay.Config
 	// stop ends the process. It also keeps the pipe open that the process lives by.
 	stop func()
+}
+
+// cpu is the processor time of the server's process.
+func (r *remote) cpu(b *testing.B) (used time.Duration) {
+	b.Helper()
+	resp, err := http.Get(r.Control + "/cpu")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&used); err != nil {
+		b.Fatalf("the server's processor time, with status %s: %v", resp.Status, err)
+	}
+	return used
 }
 
 // startServer starts a server process, which is stopped when t ends.

@@ -42,10 +42,10 @@ func (a *answer) close() {
 	a.Body.Close()
 }
 
-// open sends the request and returns the answer, which is a 200. It makes
+// ask sends the request and returns the answer, which is a 200. It makes
 // more than one HTTP request only for a redirect and for the second choice of
 // encoding.
-func (lw *ListerWatcher[T]) open(ctx context.Context, verb string, opts metav1.ListOptions) (*answer, *request, error) {
+func (lw *ListerWatcher[T]) ask(ctx context.Context, verb string, opts metav1.ListOptions) (*answer, *request, error) {
 	u, err := lw.requestURL(verb, opts)
 	req := &request{verb: verb, opts: opts, url: lw.url}
 	if err != nil {
@@ -161,7 +161,7 @@ func (lw *ListerWatcher[T]) send(ctx context.Context, req *request, target *url.
 	if res.err != nil {
 		defer a.end(context.Canceled)
 		err := lw.interrupted(ctx, req, a, res.err)
-		lw.config.Logger.Debug("no answer", "verb", req.verb, "url", publicURL(req.url), "reason", string(err.Reason), "error", err.Error())
+		lw.config.Logger.Debug("no answer", "verb", req.verb, "url", publicURL(req.url), "reason", string(err.Reason), "err", err.Error())
 		return nil, err
 	}
 	lw.config.Logger.Debug("answer", "verb", req.verb, "url", publicURL(req.url), "status", res.resp.StatusCode,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/listwatch/shard"
 	"github.com/nodewatch-go/nodewatch/streamwatcher"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
@@ -75,7 +76,18 @@ type Config struct {
 	// LabelSelector and FieldSelector are ANDed with those of the ListOptions.
 	LabelSelector labels.Selector
 	FieldSelector fields.Selector
-	Encoding      EncodingPolicy
+	// Shard narrows the collection to one of several parts (KEP-5866; alpha in Kubernetes 1.36). The server
+	// is asked to filter; what a server sends of other shards all the same is passed over, neither
+	// decoded nor handed on, and counted in Transfer().Skipped. So List and Watch give the same
+	// whether the server filters, ignores the parameter or refuses it. What that
+	// costs stands in docs/sharding.md. The zero value is all.
+	//
+	// Promises, with their tests:
+	//   - Only objects of the shard are handed on, whatever the server does. Test: TestShard,
+	//     TestShardIsFilteredHere, TestSharded.
+	//   - A list that says it is of another selector is an error. Test: TestShardEchoOfAnotherSelector.
+	Shard    shard.Shard
+	Encoding EncodingPolicy
 	// Decode says what is decoded of an object: Drop leaves fields out, NumbersOf lets a
 	// struct with only the wanted fields be read from protobuf, Share and Intern bound what is
 	// remembered of objects so that those of a reflector's store share it (see reflector.Objects).
@@ -167,6 +179,9 @@ func (c Config) validate(encodings []decode.Encoding) error {
 	}
 	if c.FieldSelector != nil && !c.FieldSelector.Empty() && c.FieldSelector.String() == "" {
 		bad("FieldSelector selects nothing; there is nothing to list")
+	}
+	if err := c.Shard.Validate(); err != nil {
+		bad("Shard: %w", err)
 	}
 	if c.Encoding > EncodingProtobuf {
 		bad("Encoding %d is none of EncodingAuto, EncodingJSON, EncodingProtobuf", c.Encoding)

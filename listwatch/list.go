@@ -63,6 +63,7 @@ func (lw *ListerWatcher[T]) List(ctx context.Context, opts metav1.ListOptions, s
 	}
 	wire := &bodyReader{body: ans.Body, a: ans.attempt, limit: lw.config.RequestTimeout, count: lw.transfer.AddWire}
 	l := lw.newListReader(ans.attempt, sink, lw.decompressed(ans, wire))
+	l.asked = req.opts.ShardSelector
 	if enc == decode.Protobuf {
 		err = l.protobuf()
 	} else {
@@ -145,6 +146,7 @@ type listReader[T any] struct {
 	head             decode.Meta // of one that is too large
 	headJSON, headPB func([]byte)
 
+	asked      string // the shardSelector of the request
 	meta       metav1.ListMeta
 	metaHanded bool // the sink has it
 	kind       string
@@ -171,6 +173,9 @@ func (l *listReader[T]) handMeta() error {
 		return nil
 	}
 	l.metaHanded = true
+	if err := l.lw.shards.check(&l.meta, l.asked); err != nil {
+		return err
+	}
 	if err := l.sink.Meta(l.meta); err != nil {
 		return &sinkError{err}
 	}
@@ -187,6 +192,10 @@ func (l *listReader[T]) hand(o decode.Object[T]) error {
 	}
 	if m.APIVersion == "" {
 		m.APIVersion = l.apiVersion
+	}
+	if l.lw.shards.skips(m, len(o.Raw) > 0) {
+		l.lw.transfer.AddSkipped()
+		return nil
 	}
 	if err := l.sink.Item(&l.object); err != nil {
 		return &sinkError{err}

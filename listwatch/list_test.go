@@ -49,7 +49,11 @@ func TestListOfARealServerEqualsAFullDecode(t *testing.T) {
 			_, body := specimen(t, name)
 			want := wholeList(t, body)
 			server := serveSpecimen(t, name)
-			sink, meta, err := list[*corev1.Pod](t, server.addr, metav1.ListOptions{}, nil)
+			asked := metav1.ListOptions{}
+			if want.ShardInfo != nil {
+				asked.ShardSelector = want.ShardInfo.Selector
+			}
+			sink, meta, err := list[*corev1.Pod](t, server.addr, asked, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,6 +28,7 @@ type ListerWatcher[T any] struct {
 	metadataOnly bool
 	gzip         bool
 	transfer     streamwatcher.Transfer
+	shards       sharding
 
 	// jsonOnly is set once the server refused protobuf and served JSON.
 	jsonOnly atomic.Bool
@@ -57,7 +58,7 @@ func New[T any](c Config) (*ListerWatcher[T], error) {
 	}
 	var zero T
 	_, metadataOnly := any(zero).(*metav1.PartialObjectMetadata)
-	return &ListerWatcher[T]{
+	lw := &ListerWatcher[T]{
 		config:       c,
 		url:          u,
 		trips:        trips,
@@ -65,7 +66,9 @@ func New[T any](c Config) (*ListerWatcher[T], error) {
 		hasProtobuf:  slices.Contains(decoder.Encodings(), decode.Protobuf),
 		metadataOnly: metadataOnly,
 		gzip:         wantsGzip(c, u),
-	}, nil
+	}
+	lw.shards.init(c)
+	return lw, nil
 }
 
 // Resource returns what is listed and watched.

@@ -25,10 +25,13 @@ const (
 	// bytes, and at most 4 KiB of warnings.
 	MaxHeaderBytes = 64 << 10
 
-	// readBufferBytes is what each connection holds while it waits; see readAhead for busy ones.
-	readBufferBytes = 4 << 10
-	idleConnTimeout = 30 * time.Second
-	maxCAFileBytes  = 4 << 20
+	// readBufferBytes and writeBufferBytes are what each connection holds while it waits; see readAhead for
+	// busy ones. A request is one write as long as its header, with a service account's token of about
+	// 1.2 KB, has room in the latter.
+	readBufferBytes  = 1 << 10
+	writeBufferBytes = 2 << 10
+	idleConnTimeout  = 30 * time.Second
+	maxCAFileBytes   = 4 << 20
 )
 
 // newDialer makes connections with TCP keep-alive: three probes after 15 s of
@@ -145,8 +148,11 @@ func (b *baseTrips) build(c Config, tc *transport.Config) error {
 		proxy = http.ProxyFromEnvironment
 	}
 	b.make = func(roots *x509.CertPool) *http.Transport {
-		conf := tlsConfig.Clone()
-		conf.RootCAs = roots
+		conf := tlsConfig
+		if roots != conf.RootCAs {
+			conf = conf.Clone()
+			conf.RootCAs = roots
+		}
 		return &http.Transport{
 			Proxy:           proxy,
 			DialContext:     tc.DialHolder.Dial,
@@ -159,6 +165,7 @@ func (b *baseTrips) build(c Config, tc *transport.Config) error {
 			DisableCompression:     true, // gzip is asked for and read here, member by member
 			MaxResponseHeaderBytes: MaxHeaderBytes,
 			ReadBufferSize:         readBufferBytes,
+			WriteBufferSize:        writeBufferBytes,
 			IdleConnTimeout:        idleConnTimeout,
 		}
 	}
@@ -192,7 +199,7 @@ func (b *baseTrips) transport() *http.Transport {
 	}
 	data, err := readBounded(b.caFile, maxCAFileBytes)
 	if err != nil {
-		b.logger.Warn("CA file cannot be read, going on with what it said before", "file", b.caFile, "error", err)
+		b.logger.Warn("CA file cannot be read, going on with what it said before", "file", b.caFile, "err", err)
 		return b.current
 	}
 	if bytes.Equal(data, b.caData) {

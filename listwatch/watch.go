@@ -36,6 +36,7 @@ func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) 
 		MaxFrameBytes:   lw.config.MaxItemBytes,
 		Abort:           ans.end,
 		Transfer:        &lw.transfer,
+		Skip:            lw.shards.skip(),
 		Redact:          ans.redact,
 	})
 	if err != nil {

@@ -21,7 +21,9 @@
 // spec.nodeName to be equal to NAME (feature AuthorizeNodeWithSelectors,
 // KEP-4601). A request without it, or for another node, is answered with 403
 // Forbidden; a selector like spec.nodeName!=other does not count. The scopes
-// made here have the required form. A node's credentials cannot watch two nodes.
+// made here have the required form. A node's credentials cannot watch two nodes:
+// Nodes needs those of a user or service account that may list and watch pods. With
+// a node's it has that node's pods, and says of the others that they are forbidden.
 //
 // # Guarantees
 //

@@ -104,10 +104,12 @@ func newPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 
 func (c Config) validate() error {
 	if c.REST == nil {
-		return errors.New("Config.REST is nil: set it from a kubeconfig (clientcmd) or rest.InClusterConfig")
+		return errNoREST
 	}
 	return validateNodeName(c.Node)
 }
+
+var errNoREST = errors.New("Config.REST is nil: set it from a kubeconfig (clientcmd) or rest.InClusterConfig")
 
 // both is the conjunction of the guard with the caller's own condition, if any.
 func both(guard, own func(*corev1.Pod) bool) func(*corev1.Pod) bool {

@@ -55,7 +55,7 @@ func cluster(t *testing.T, c listwatchtest.Config) *listwatchtest.Server {
 
 // run starts the reflector, waits for its first snapshot and returns the names
 // in its store, sorted, and a function that stops it.
-func run(t *testing.T, r *reflector.Reflector[*corev1.Pod]) (names []string) {
+func run(t *testing.T, r reflector.Collection[*corev1.Pod]) (names []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -72,7 +72,7 @@ func run(t *testing.T, r *reflector.Reflector[*corev1.Pod]) (names []string) {
 	return stored(r)
 }
 
-func stored(r *reflector.Reflector[*corev1.Pod]) (names []string) {
+func stored(r reflector.Collection[*corev1.Pod]) (names []string) {
 	for key := range r.Store().All() {
 		names = append(names, key.String())
 	}

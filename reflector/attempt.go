@@ -126,6 +126,7 @@ type cadence struct {
 	last    time.Time
 	longest time.Duration
 	seen    int
+	waited  time.Duration // for subscribers since last: no part of the cadence
 }
 
 // idleLeast is the least of the limits that bookmarks tell.
@@ -136,8 +137,8 @@ func (c *cadence) bookmark(opened, now time.Time) {
 	if c.seen == 0 {
 		since = opened
 	}
-	c.longest = max(c.longest, now.Sub(since))
-	c.last = now
+	c.longest = max(c.longest, now.Sub(since)-c.waited)
+	c.last, c.waited = now, 0
 	c.seen++
 }
 

@@ -6,19 +6,28 @@ type change[T any] struct {
 	typ     EventType
 	unknown bool      // Event.FinalStateUnknown
 	initial bool      // Event.Initial
+	ceased  bool      // a Deleted that says that the object does not match Subscription.Where any more
+	rewound bool      // of Synced: the list found that the server went back in time
 	e       *entry[T] // what Event.Object is of; for Synced only the resourceVersion counts
-	old     *entry[T] // what Event.Old is of; nil unless Modified
+	old     *entry[T] // for Modified and Deleted the version before, which Event.Old is of where it is told
 }
 
 // event is what the subscriber is told. In a compact store it makes the objects, so no lock
 // is held.
 func (c change[T]) event() Event[T] {
-	ev := Event[T]{Type: c.typ, ResourceVersion: c.e.rv, Initial: c.initial, FinalStateUnknown: c.unknown}
 	if c.typ == Synced {
-		return ev
+		return Event[T]{Type: c.typ, ResourceVersion: c.e.rv, Initial: c.initial}
 	}
-	ev.Key, ev.UID, ev.Object = c.e.key, c.e.uid, c.e.object(c.e.key)
-	if c.old != nil {
+	return c.eventOf(c.e.object(c.e.key))
+}
+
+// eventOf is event, of a change whose object was made.
+func (c change[T]) eventOf(obj T) Event[T] {
+	ev := Event[T]{
+		Type: c.typ, Key: c.e.key, UID: c.e.uid, ResourceVersion: c.e.rv,
+		Object: obj, Initial: c.initial, FinalStateUnknown: c.unknown,
+	}
+	if c.old != nil && (c.typ == Modified || c.ceased) {
 		ev.Old = c.old.object(c.old.key)
 	}
 	return ev

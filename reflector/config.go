@@ -148,6 +148,8 @@ type Config[T any] struct {
 	// from Run's goroutine, once for each, and must not change the object.
 	// A stored object whose new version is refused is deleted.
 	Accept func(T) bool
+	// Retain says which deleted objects Store.Tombstones has; by default none.
+	Retain Retain
 	// Rand is the source of jitter: of the waits and the watch timeouts. Only
 	// Run's goroutine uses it. nil is the runtime's.
 	Rand *rand.Rand
@@ -157,8 +159,12 @@ type Config[T any] struct {
 	OnStop func()
 	// Registry is where the running reflector shows itself; nil is nowhere.
 	Registry *Registry
-	// Logger gets transitions and what went wrong; nil discards.
+	// Logger gets transitions and what went wrong; nil discards. docs/seeing.md
+	// lists the messages and their keys.
 	Logger *slog.Logger
+	// Tracer makes spans of lists, watch-lists, relists and watches; nil is none,
+	// and costs nothing.
+	Tracer Tracer
 }
 
 // What stands for a field of Config that is 0, and the least of Backoff.Min.
@@ -228,6 +234,9 @@ func (c Config[T]) validate() error {
 		bad("Objects is %d: use ObjectsShared, ObjectsPrivate or ObjectsCompact", c.Objects)
 	case c.Objects == ObjectsCompact && c.Transform != nil:
 		bad("Transform cannot go with Objects: ObjectsCompact, which keeps the bytes that came: leave fields out by the decoder (listwatch.Config.Decode), or use ObjectsPrivate")
+	}
+	if err := c.Retain.validate("reflector: Config.Retain"); err != nil {
+		errs = append(errs, err)
 	}
 	if c.PageSize < 0 {
 		bad("PageSize is %d: use 0 for one page or a positive number of items", c.PageSize)

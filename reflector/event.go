@@ -1,10 +1,8 @@
 package reflector
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,14 +52,15 @@ type Event[T any] struct {
 	// Deleted it is the last known state, usually the final one.
 	Object T
 	// Old is for Modified the version that the subscriber knew before, just as
-	// shared and immutable; else the zero T.
+	// shared and immutable. So it is for a Deleted of an object that does not match
+	// Subscription.Where any more; else it is the zero T.
 	Old T
 	// Initial is set up to and including the first Synced of a subscription:
 	// the event belongs to its first snapshot.
 	Initial bool
 	// FinalStateUnknown is set on a Deleted whose delete nobody saw: a list did
 	// not have the object any more, another UID came under its name, or the
-	// DELETED event did not decode. Object may be out of date.
+	// DELETED event did not decode; or by a subscriber of policy Resync. Object may be out of date.
 	//
 	// Promises, with their tests:
 	//   - What is gone is deleted (FinalStateUnknown). Test: TestReplace, C5-expired.txt, C5-watchlist.txt.
@@ -86,7 +85,7 @@ type Event[T any] struct {
 // contents are compared, and what differs is told as Modified.
 //
 // Slow subscribers cost O(objects): a coalescing mailbox, never a blocked
-// socket. Up to 1,024 unread changes a subscriber gets every version. Beyond
+// socket; Subscribe has other policies. Up to 1,024 unread changes a subscriber gets every version. Beyond
 // that pending changes of one object are merged (Added then Modified is one
 // Added; Added then Deleted is nothing; Modified then Modified is one Modified
 // whose Old is the version that the subscriber knew), and a pending Synced gives
@@ -107,26 +106,9 @@ func (r *Reflector[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
 	return r.Subscribe(ctx, Subscription[T]{})
 }
 
-// Subscribe is Events with what s asks for.
+// Subscribe is Events with what s asks for. It panics where s.Validate returns an error: such a
+// program is wrong before it sees an object, and a range has no place for an error. A program whose
+// users choose the numbers calls Validate first.
 func (r *Reflector[T]) Subscribe(ctx context.Context, s Subscription[T]) iter.Seq[Event[T]] {
-	return r.store.events(ctx, cmp.Or(s.Limit, DefaultLimit))
-}
-
-func (s *Store[T]) events(ctx context.Context, limit int) iter.Seq[Event[T]] {
-	return func(yield func(Event[T]) bool) {
-		m := s.subscribe(limit)
-		defer s.unsubscribe(m)
-		for {
-			ev, ok := m.next(ctx)
-			if !ok {
-				return
-			}
-			began := time.Now()
-			more := yield(ev)
-			s.delivery.handler.observe(time.Since(began))
-			if !more {
-				return
-			}
-		}
-	}
+	return r.store.events(ctx, s, r.log)
 }

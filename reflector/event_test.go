@@ -28,7 +28,7 @@ type reader struct {
 func read(ctx context.Context, s *Store[*thing], limit int) *reader {
 	r := &reader{}
 	go func() {
-		for ev := range s.events(ctx, limit) {
+		for ev := range s.testEvents(ctx, limit) {
 			text := describe(ev)
 			if ev.Initial {
 				text = "initial " + text
@@ -87,16 +87,16 @@ func TestEventsAfterTheFirstSync(t *testing.T) {
 		wantEvents(t, sub.take(), "initial ADDED a/u1@6", "initial SYNCED@5")
 		removeThing(s, "a/u1@7")
 		wantEvents(t, sub.take(), "DELETED a/u1@7")
-		if got := s.deliveryStats(); got.subscribers != 1 {
-			t.Errorf("%d subscribers, want 1", got.subscribers)
+		if got := len(s.deliveryStats().mailboxes); got != 1 {
+			t.Errorf("%d subscribers, want 1", got)
 		}
 		cancel()
 		synctest.Wait()
 		if !sub.done {
 			t.Error("the loop goes on after its context has ended")
 		}
-		if got := s.deliveryStats(); got.subscribers != 0 {
-			t.Errorf("%d subscribers after the end, want 0", got.subscribers)
+		if got := len(s.deliveryStats().mailboxes); got != 0 {
+			t.Errorf("%d subscribers after the end, want 0", got)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestEventsEndWithTheReflectorAfterTheBacklog(t *testing.T) {
 		list(s, "5", "a/u1@1")
 		waiting := read(t.Context(), s, 10)
 		synctest.Wait()
-		m := s.subscribe(10)
+		m := s.deliver(Subscription[*thing]{Limit: 10}, nil)
 		upsertThing(s, "b/u2@6")
 		s.end()
 		wantEvents(t, waiting.take(), "initial ADDED a/u1@1", "initial SYNCED@5", "ADDED b/u2@6")
@@ -137,7 +137,7 @@ func TestContextEndsEventsBeforeTheBacklog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	for range s.events(ctx, 10) {
+	for range s.testEvents(ctx, 10) {
 		n++
 		cancel()
 	}
@@ -149,21 +149,21 @@ func TestContextEndsEventsBeforeTheBacklog(t *testing.T) {
 func TestBreakAndPanicUnsubscribe(t *testing.T) {
 	s := NewStore[*thing]()
 	list(s, "5", "a/u1@1", "b/u2@2")
-	for range s.events(t.Context(), 10) {
+	for range s.testEvents(t.Context(), 10) {
 		break
 	}
-	if n := s.deliveryStats().subscribers; n != 0 {
+	if n := len(s.deliveryStats().mailboxes); n != 0 {
 		t.Errorf("%d subscribers after break", n)
 	}
 	p := panicOf(func() {
-		for ev := range s.events(t.Context(), 10) {
+		for ev := range s.testEvents(t.Context(), 10) {
 			panic("at " + ev.Type.String())
 		}
 	})
 	if p != "at ADDED" {
 		t.Errorf("panic %v, want the body's own", p)
 	}
-	if n := s.deliveryStats().subscribers; n != 0 {
+	if n := len(s.deliveryStats().mailboxes); n != 0 {
 		t.Errorf("%d subscribers after a panic", n)
 	}
 	if got := upsertThing(s, "c/u3@6"); got != applied {
@@ -183,7 +183,7 @@ func TestBlockedSubscriberHoldsUpNobody(t *testing.T) {
 		release := make(chan struct{})
 		var slow []string
 		go func() {
-			for ev := range s.events(ctx, 5) {
+			for ev := range s.testEvents(ctx, 5) {
 				slow = append(slow, describe(ev))
 				<-release
 			}
@@ -195,7 +195,7 @@ func TestBlockedSubscriberHoldsUpNobody(t *testing.T) {
 			wantEvents(t, fast.take(), fmt.Sprintf("MODIFIED a/u1@%d<%d", rv, rv-1))
 		}
 		st := s.deliveryStats()
-		if st.depth != 2 || st.coalesced != 498 || st.subscribers != 2 {
+		if st.depth != 2 || st.coalesced != 498 || len(st.mailboxes) != 2 {
 			t.Errorf("%+v, want a depth of 2 (Synced and one Modified) and 498 coalesced", st)
 		}
 		time.Sleep(7 * time.Second) // virtual
@@ -222,7 +222,7 @@ func TestHandlerTimeIsMeasured(t *testing.T) {
 			s.end()
 		}()
 		n := 0
-		for range s.events(t.Context(), 10) {
+		for range s.testEvents(t.Context(), 10) {
 			n++
 			time.Sleep(time.Duration(n) * 50 * time.Millisecond)
 			if n == 3 {
@@ -253,7 +253,7 @@ func TestHandlerTimeIsMeasured(t *testing.T) {
 func TestDeleteFollowsADeliveredAdd(t *testing.T) {
 	for _, limit := range []int{0, 100} {
 		s := NewStore[*thing]()
-		m := s.subscribe(limit)
+		m := s.testSubscribe(limit)
 		upsertThing(s, "o/u1@1")
 		if ev, ok, _ := m.popEvent(); !ok || describe(ev) != "ADDED o/u1@1" {
 			t.Fatalf("got %s", describe(ev))

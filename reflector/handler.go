@@ -10,8 +10,12 @@ import (
 )
 
 // Handler is a set of functions, one for each type of event. Those that are nil
-// are not called. See Event for what each is given.
+// are not called. See Event for what each is given: Initial is client-go's isInInitialList,
+// and a replay comes to OnUpdate with Replay set.
 type Handler[T any] struct {
+	// Subscription is what is handled; the zero value is all of the collection.
+	Subscription Subscription[T]
+
 	OnAdd    func(Event[T])
 	OnUpdate func(Event[T])
 	OnDelete func(Event[T])
@@ -33,9 +37,9 @@ func (h Handler[T]) of(t EventType) func(Event[T]) {
 }
 
 // Handle calls h for each event of a subscription of its own, one after the
-// other on the caller's goroutine, with what Events promises. It returns
-// ctx's error joined with its cause when ctx ends, or nil when Run has returned
-// and all is delivered.
+// other on the caller's goroutine, with what Events promises and h.Subscription asks for.
+// It returns ctx's error joined with its cause when ctx ends, nil when Run has returned
+// and all is delivered, or at once what is wrong with the subscription.
 //
 // A panicking handler is caught, counted, and does not stop the loop: the event
 // counts as delivered and is not repeated.
@@ -48,7 +52,10 @@ func (r *Reflector[T]) Handle(ctx context.Context, h Handler[T]) error {
 }
 
 func (s *Store[T]) handle(ctx context.Context, h Handler[T], log *slog.Logger) error {
-	for ev := range s.events(ctx, mailboxLimit) {
+	if err := h.Subscription.Validate(); err != nil {
+		return err
+	}
+	for ev := range s.events(ctx, h.Subscription, log) {
 		if call := h.of(ev.Type); call != nil {
 			s.guard(ctx, call, ev, log)
 		}

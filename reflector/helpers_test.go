@@ -1,8 +1,12 @@
 package reflector
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -23,6 +27,20 @@ func (r *replacement[T]) testPut(m decode.Meta, obj T) {
 
 func (r *replacement[T]) testUnchanged(m decode.Meta) bool {
 	return r.unchanged(r.s.find(m.Key()), &m)
+}
+
+// testSubscribe returns a coalescing mailbox; limit may be 0.
+func (s *Store[T]) testSubscribe(limit int) *mailbox[T] {
+	return s.subscribe(Subscription[T]{Limit: limit})
+}
+
+// testEvents ranges over s as a coalescing subscriber.
+func (s *Store[T]) testEvents(ctx context.Context, limit int) iter.Seq[Event[T]] {
+	return s.events(ctx, Subscription[T]{Limit: limit}, slog.New(slog.DiscardHandler))
+}
+
+func testMailbox[T any](limit int, initial []*entry[T], now time.Time) *mailbox[T] {
+	return newMailbox("", Coalesce, limit, initial, now)
 }
 
 func (m *mailbox[T]) popEvent() (ev Event[T], ok, more bool) {

@@ -46,6 +46,14 @@ func ByNamespace[T metav1.Object]() Index[T] {
 	}
 }
 
+// ByUID indexes by UID; the index is called "uid".
+func ByUID[T metav1.Object]() Index[T] {
+	return Index[T]{
+		Name:   "uid",
+		Values: func(obj T) []string { return []string{string(obj.GetUID())} },
+	}
+}
+
 // By ranges over the objects of which the named index has value, in no
 // particular order, as All does: a snapshot of pointers, no lock in the body. A
 // value that no object has is an empty range.
@@ -53,10 +61,7 @@ func ByNamespace[T metav1.Object]() Index[T] {
 // It panics when the store has no index of that name. That is a mistake in the
 // program, like a wrong map type, and an empty range would hide it.
 func (s *Store[T]) By(index, value string) iter.Seq2[decode.Key, T] {
-	at := slices.IndexFunc(s.indexes, func(ix Index[T]) bool { return ix.Name == index })
-	if at < 0 {
-		panic(fmt.Sprintf("reflector: the store has no index %q; it was made with %q", index, s.indexNames()))
-	}
+	at := s.indexAt(index)
 	return func(yield func(decode.Key, T) bool) {
 		s.mu.RLock()
 		var snapshot []*entry[T]
@@ -66,6 +71,18 @@ func (s *Store[T]) By(index, value string) iter.Seq2[decode.Key, T] {
 		s.mu.RUnlock()
 		yieldEntries(snapshot, yield)
 	}
+}
+
+// Indexes returns the indexes that the store was made with.
+func (s *Store[T]) Indexes() []Index[T] { return slices.Clone(s.indexes) }
+
+// indexAt returns the place of the named index; it panics where there is none.
+func (s *Store[T]) indexAt(name string) int {
+	at := slices.IndexFunc(s.indexes, func(ix Index[T]) bool { return ix.Name == name })
+	if at < 0 {
+		panic(fmt.Sprintf("reflector: the store has no index %q; it was made with %q", name, s.indexNames()))
+	}
+	return at
 }
 
 func (s *Store[T]) indexNames() []string {
@@ -120,11 +137,11 @@ func indexValues[T any](indexes []Index[T], obj T) [][]string {
 	return values
 }
 
-// reindexLocked puts d into all indexes, and takes old, which may be nil, out of those
+// reindex puts d into all tables, and takes old, which may be nil, out of those
 // that d is not in. Which they are is known by the places of old, so that an object that somebody
 // changed against the rules is still found when it leaves them.
-func (s *Store[T]) reindexLocked(old *entry[T], d draft[T]) {
-	if len(s.indexes) == 0 {
+func reindex[T any](tables []indexTable[T], old *entry[T], d draft[T]) {
+	if len(tables) == 0 {
 		return
 	}
 	n := 0
@@ -134,18 +151,18 @@ func (s *Store[T]) reindexLocked(old *entry[T], d draft[T]) {
 	places := make([]place[T], n)
 	for i, values := range d.values {
 		for _, v := range values {
-			b := s.byIndex[i].open(v)
+			b := tables[i].open(v)
 			if b.of(d.entry) == nil { // a value that is named twice counts once
 				b.put(old, d.entry, &places[0])
 				places = places[1:]
 			}
 		}
 	}
-	s.unindexLocked(old)
+	unindex(old)
 }
 
-// unindexLocked takes e out of all buckets in which no other version stands in its place.
-func (s *Store[T]) unindexLocked(e *entry[T]) {
+// unindex takes e out of all buckets in which no other version stands in its place.
+func unindex[T any](e *entry[T]) {
 	if e == nil {
 		return
 	}
@@ -155,6 +172,19 @@ func (s *Store[T]) unindexLocked(e *entry[T]) {
 		}
 	}
 	e.in = nil
+}
+
+// valuesIn returns under which values e stands in tables.
+func (e *entry[T]) valuesIn(tables []indexTable[T]) [][]string {
+	values := make([][]string, len(tables))
+	for i := range tables {
+		for p := e.in; p != nil; p = p.next {
+			if p.table == &tables[i] {
+				values[i] = append(values[i], p.value)
+			}
+		}
+	}
+	return values
 }
 
 // open returns the bucket of a value.

@@ -188,7 +188,7 @@ func TestHalfAnEventIsNone(t *testing.T) {
 	pod := podAt("a", 7, corev1.PodRunning)
 	for _, as := range []Objects{ObjectsShared, ObjectsPrivate, ObjectsCompact} {
 		f := feed(t, Config[*corev1.Pod]{Objects: as})
-		m := f.r.store.subscribe(10)
+		m := f.r.store.testSubscribe(10)
 		f.give(watch.Added, podAt("a", 6, corev1.PodPending))
 		_, _, _ = m.pop()
 		half, whole := f.halves(watch.Deleted, pod)
@@ -212,7 +212,7 @@ func TestHalfAnEventIsNone(t *testing.T) {
 func TestHalfAnInitialEventIsNone(t *testing.T) {
 	f := feed(t, Config[*corev1.Pod]{})
 	f.give(watch.Added, podAt("b", 5, corev1.PodPending))
-	m := f.r.store.subscribe(10)
+	m := f.r.store.testSubscribe(10)
 	_, _, _ = m.pop()
 	in := &initialEvents[*corev1.Pod]{intake: f.r.newIntake(t.Context(), "")}
 	in.line.off, in.hold = true, in.holdEarly

@@ -74,7 +74,7 @@ func listed(t *testing.T, shape lineShape, as Objects, lists ...[]string) []stri
 		t.Fatal(err)
 	}
 	r.shape = shape
-	mail := r.store.subscribe(100_000)
+	mail := r.store.testSubscribe(100_000)
 	read := itemReader{dec: lineDecoder{dec}}
 	for i, items := range lists {
 		in := r.newIntake(t.Context(), "")

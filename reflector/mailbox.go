@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -9,25 +8,26 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// mailboxLimit is the backlog up to which a subscriber gets every single
-// version. It is enough for the bursts of a node (some hundred pods times a few
-// status updates) and costs about 100 KB when full, besides the versions that
-// nobody else keeps.
-const mailboxLimit = 1024
-
 // mailbox is what one subscriber has not read yet. The store pushes and is never
 // held up; one consumer pops.
 //
-// Up to limit pending changes it is a plain queue: every version, in order.
-// When the consumer is further behind than that, the mailbox coalesces: the
-// pending changes of each object are merged into what the consumer has to know
+// Up to limit pending changes it is a plain queue: every version, in order. What becomes of a
+// consumer that is further behind is the policy's:
+//
+// Coalesce: the pending changes of each object are merged into what the consumer has to know
 // (see merge), so that memory is bound by the number of objects: at most two
 // pending changes for each object that the consumer knows or that exists, and
 // one Synced. It is a plain queue again when the consumer has caught up.
+//
+// Block: the store asks for room before it pushes (see room).
+//
+// Resync: the pending changes are dropped (see lag).
 type mailbox[T any] struct {
-	limit int
-	since time.Time     // of the subscription
-	wake  chan struct{} // holds one token when there may be something to read
+	name   string
+	policy Policy
+	limit  int
+	since  time.Time     // of the subscription
+	wake   chan struct{} // holds one token when there may be something to read
 
 	mu sync.Mutex
 	// initial is the part of the first snapshot that was not read. It comes
@@ -38,14 +38,19 @@ type mailbox[T any] struct {
 	// coalesces, and nil while it does not.
 	last map[decode.Key]*linked.Node[letter[T]]
 	// marker is the pending Synced while the mailbox coalesces.
-	marker    *linked.Node[letter[T]]
+	marker *linked.Node[letter[T]]
+	resync resync[T] // of that policy
+	// full is closed when there is room again or the subscriber has left; nil unless somebody waits.
+	full      chan struct{}
+	fullSince time.Time
 	coalesced uint64 // changes that the consumer will never see
 	synced    bool   // the consumer has read a Synced
 	ended     bool   // nothing will be pushed any more
+	left      bool   // nobody will read any more
 }
 
-func newMailbox[T any](limit int, initial []*entry[T], now time.Time) *mailbox[T] {
-	m := &mailbox[T]{limit: limit, initial: initial, since: now, wake: make(chan struct{}, 1)}
+func newMailbox[T any](name string, policy Policy, limit int, initial []*entry[T], now time.Time) *mailbox[T] {
+	m := &mailbox[T]{name: name, policy: policy, limit: limit, initial: initial, since: now, wake: make(chan struct{}, 1)}
 	if len(initial) > 0 {
 		m.signal()
 	}
@@ -64,14 +69,30 @@ func (m *mailbox[T]) signal() {
 func (m *mailbox[T]) push(c change[T], now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	defer m.signal()
-	if m.last != nil {
-		m.merge(c, now)
+	if m.left {
 		return
 	}
-	m.enqueue(c, now)
-	if m.queue.Len() > m.limit {
+	defer m.signal()
+	switch {
+	case m.last != nil:
+		m.merge(c, now)
+	case m.policy == Resync && m.resync.takes(c):
+	default:
+		m.enqueue(c, now)
+		if m.queue.Len() > m.limit {
+			m.overflow()
+		}
+	}
+}
+
+// overflow acts on a plain queue that is longer than it may be.
+func (m *mailbox[T]) overflow() {
+	switch m.policy {
+	case Coalesce:
 		m.coalesce()
+	case Resync:
+		m.drop()
+	case Block, policiesN: // the store does not push into a full mailbox, but where it must
 	}
 }
 
@@ -83,34 +104,28 @@ func (m *mailbox[T]) end() {
 	m.signal()
 }
 
-// next waits for the next event. ok is false when ctx has ended, or when the
-// reflector has stopped and the backlog is read.
-func (m *mailbox[T]) next(ctx context.Context) (ev Event[T], ok bool) {
-	for ctx.Err() == nil {
-		c, ok, more := m.pop()
-		if ok {
-			return c.event(), true
-		}
-		if !more {
-			return ev, false
-		}
-		select {
-		case <-m.wake:
-		case <-ctx.Done():
-		}
-	}
-	return ev, false
+// leave says that nobody will read any more: what is pending is let go, and nobody waits for room.
+func (m *mailbox[T]) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = true
+	m.initial, m.queue, m.last, m.marker = nil, linked.List[letter[T]]{}, nil, nil
+	m.resync = resync[T]{}
+	m.vacate()
 }
 
 // pop returns what is pending; more is false when nothing will ever be.
 func (m *mailbox[T]) pop() (c change[T], ok, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.resync.catchUp()
 	switch {
 	case len(m.initial) > 0:
 		c = change[T]{typ: Added, e: m.initial[0]}
 		m.initial[0] = nil // the consumer may take long; do not hold what it has
 		m.initial = m.initial[1:]
+	case len(m.resync.news) > 0:
+		c = m.resync.pop()
 	case m.queue.Len() > 0:
 		c = m.popLetter()
 	default:
@@ -125,6 +140,9 @@ func (m *mailbox[T]) pop() (c change[T], ok, more bool) {
 func (m *mailbox[T]) popLetter() change[T] {
 	first := m.queue.First()
 	m.queue.Remove(first)
+	if m.queue.Len() < m.limit {
+		m.vacate()
+	}
 	l := &first.Value
 	if m.last != nil {
 		switch last := m.last[l.e.key]; {
@@ -219,27 +237,34 @@ func merge[T any](a, b change[T]) (change[T], merging) {
 		b.old = a.old
 		return b, mergedOne
 	case a.typ == Modified && b.typ == Deleted:
+		b.old = a.old
 		return b, mergedOne
 	}
 	return change[T]{}, mergedBoth
 }
 
-// mailboxStats is a mailbox at one moment.
-type mailboxStats struct {
-	depth     int           // events not read
-	age       time.Duration // of the oldest of them
-	coalesced uint64
+// depthLocked is how many events were not read.
+func (m *mailbox[T]) depthLocked() int {
+	return len(m.initial) + m.resync.depth() + m.queue.Len()
 }
 
-func (m *mailbox[T]) stats(now time.Time) mailboxStats {
+func (m *mailbox[T]) stats(now time.Time) Mailbox {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st := mailboxStats{depth: len(m.initial) + m.queue.Len(), coalesced: m.coalesced}
+	st := Mailbox{
+		Name: m.name, Policy: m.policy, Limit: m.limit, Since: m.since,
+		Depth: m.depthLocked(), Coalesced: m.coalesced, Resyncs: m.resync.n,
+	}
 	switch {
 	case len(m.initial) > 0:
-		st.age = now.Sub(m.since)
+		st.Age = now.Sub(m.since)
+	case m.resync.depth() > 0:
+		st.Age = now.Sub(m.resync.since)
 	case m.queue.Len() > 0:
-		st.age = now.Sub(m.queue.First().Value.at)
+		st.Age = now.Sub(m.queue.First().Value.at)
+	}
+	if m.full != nil {
+		st.BlockedSince = m.fullSince
 	}
 	return st
 }

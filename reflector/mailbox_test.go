@@ -90,18 +90,18 @@ func TestCoalescing(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			// From the first change on, and at once when the limit is passed.
 			for _, limit := range []int{0, len(tc.in) - 1} {
-				m := newMailbox[*thing](limit, nil, time.Now())
+				m := testMailbox[*thing](limit, nil, time.Now())
 				for _, text := range tc.in {
 					m.push(event(text), time.Now())
 				}
 				st := m.stats(time.Now())
-				if st.depth != len(tc.want) || st.coalesced != tc.coalesced {
-					t.Errorf("limit %d: depth %d, coalesced %d; want %d, %d", limit, st.depth, st.coalesced, len(tc.want), tc.coalesced)
+				if st.Depth != len(tc.want) || st.Coalesced != tc.coalesced {
+					t.Errorf("limit %d: depth %d, coalesced %d; want %d, %d", limit, st.Depth, st.Coalesced, len(tc.want), tc.coalesced)
 				}
 				wantEvents(t, drain(m), tc.want...)
 			}
 			// Up to the limit there is no loss.
-			m := newMailbox[*thing](len(tc.in), nil, time.Now())
+			m := testMailbox[*thing](len(tc.in), nil, time.Now())
 			for _, text := range tc.in {
 				m.push(event(text), time.Now())
 			}
@@ -112,7 +112,7 @@ func TestCoalescing(t *testing.T) {
 
 // What was delivered is not merged into.
 func TestCoalescingGoesOnBehindTheReader(t *testing.T) {
-	m := newMailbox[*thing](0, nil, time.Now())
+	m := testMailbox[*thing](0, nil, time.Now())
 	push := func(texts ...string) {
 		for _, text := range texts {
 			m.push(event(text), time.Now())
@@ -141,7 +141,7 @@ func TestCoalescingGoesOnBehindTheReader(t *testing.T) {
 }
 
 func TestMailboxIsLossFreeAgainAfterCatchingUp(t *testing.T) {
-	m := newMailbox[*thing](2, nil, time.Now())
+	m := testMailbox[*thing](2, nil, time.Now())
 	for rv := 2; rv < 10; rv++ {
 		m.push(event(fmt.Sprintf("MODIFIED a/u1@%d<%d", rv, rv-1)), time.Now())
 	}
@@ -159,7 +159,7 @@ func TestMailboxIsBounded(t *testing.T) {
 	for i := range objects {
 		upsertThing(s, fmt.Sprintf("a%d/u%d@1", i, i))
 	}
-	m := s.subscribe(limit)
+	m := s.testSubscribe(limit)
 	drain(m)
 	peak := 0
 	rv := 1
@@ -172,12 +172,12 @@ func TestMailboxIsBounded(t *testing.T) {
 			s.beginReplace().abandon()
 			s.publishLocked(syncedAt[*thing](fmt.Sprint(rv)))
 		}
-		peak = max(peak, m.stats(time.Now()).depth)
+		peak = max(peak, m.stats(time.Now()).Depth)
 	}
 	if want := limit + 1; peak > want {
 		t.Errorf("the backlog grew to %d events, want at most %d", peak, want)
 	}
-	if depth := m.stats(time.Now()).depth; depth > objects+1 {
+	if depth := m.stats(time.Now()).Depth; depth > objects+1 {
 		t.Errorf("%d events are pending, want at most one for each of %d objects, and a Synced", depth, objects)
 	}
 	final := map[string]string{}
@@ -199,15 +199,15 @@ func TestMailboxIsBounded(t *testing.T) {
 
 func TestMailboxStats(t *testing.T) {
 	at := time.Now()
-	m := newMailbox(0, []*entry[*thing]{entryOf(newThing("z/u0@1"))}, at)
+	m := testMailbox(0, []*entry[*thing]{entryOf(newThing("z/u0@1"))}, at)
 	m.push(event("MODIFIED a/u1@2<1"), at.Add(2*time.Second))
 	m.push(event("MODIFIED a/u1@3<2"), at.Add(4*time.Second))
 	m.push(event("ADDED b/u1@4"), at.Add(5*time.Second))
-	for _, want := range []mailboxStats{
-		{depth: 3, age: 10 * time.Second, coalesced: 1},
-		{depth: 2, age: 8 * time.Second, coalesced: 1}, // of the first that was merged
-		{depth: 1, age: 5 * time.Second, coalesced: 1},
-		{depth: 0, age: 0, coalesced: 1},
+	for _, want := range []Mailbox{
+		{Since: at, Depth: 3, Age: 10 * time.Second, Coalesced: 1},
+		{Since: at, Depth: 2, Age: 8 * time.Second, Coalesced: 1}, // of the first that was merged
+		{Since: at, Depth: 1, Age: 5 * time.Second, Coalesced: 1},
+		{Since: at, Depth: 0, Age: 0, Coalesced: 1},
 	} {
 		if got := m.stats(at.Add(10 * time.Second)); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
@@ -218,12 +218,14 @@ func TestMailboxStats(t *testing.T) {
 
 func TestNextWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox[*thing](10, nil, time.Now())
+		s := NewStore[*thing]()
+		d := s.deliver(Subscription[*thing]{Limit: 10}, nil)
+		m := d.m
 		ctx, cancel := context.WithCancel(t.Context())
 		got := make(chan string, 10)
 		go func() {
 			for {
-				ev, ok := m.next(ctx)
+				ev, ok := d.next(ctx)
 				if !ok {
 					got <- "end"
 					return

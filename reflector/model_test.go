@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -66,10 +67,12 @@ type fold struct {
 	objects map[string]*thing
 	told    map[string]bool // (UID, resourceVersion) of the present life
 	synced  bool
-	rewinds bool // versions may go back
-	copies  bool // each event has objects of its own
+	rewinds bool              // versions may go back
+	copies  bool              // each event may have objects of its own
+	where   func(*thing) bool // nil: all
 	faults  []string
 	seen    int
+	replays int
 }
 
 func newFold(rewinds bool) *fold {
@@ -93,6 +96,18 @@ func (f *fold) apply(ev Event[*thing]) {
 		f.fault(ev, "event and object differ")
 	}
 	have := f.objects[ev.Key.Name]
+	same := func(o *thing) bool { return have != nil && (have == o || f.copies && have.String() == o.String()) }
+	matches := f.where == nil || f.where(ev.Object)
+	if ev.Replay {
+		f.replays++
+		if ev.Type != Modified || ev.Old != ev.Object || !same(ev.Object) {
+			f.fault(ev, fmt.Sprintf("a replay, and what was delivered before is %v", have))
+		}
+		return
+	}
+	if !matches && ev.Type != Deleted {
+		f.fault(ev, "does not match")
+	}
 	switch ev.Type {
 	case Added:
 		if have != nil {
@@ -102,7 +117,7 @@ func (f *fold) apply(ev Event[*thing]) {
 		switch {
 		case have == nil:
 			f.fault(ev, "modified, but never added")
-		case have != ev.Old && (!f.copies || have.String() != ev.Old.String()):
+		case !same(ev.Old):
 			f.fault(ev, "Old is not the version that was delivered before: "+have.String())
 		case have.uid != ev.Object.uid:
 			f.fault(ev, "modified into another object, was "+have.String())
@@ -112,6 +127,9 @@ func (f *fold) apply(ev Event[*thing]) {
 	case Deleted:
 		if have == nil || have.uid != ev.Object.uid {
 			f.fault(ev, fmt.Sprintf("deleted, but what is there is %v", have))
+		}
+		if ev.Old != nil && (matches || !same(ev.Old) || ev.FinalStateUnknown) {
+			f.fault(ev, fmt.Sprintf("told not to match any more, and it matches: %t; what was delivered before is %v", matches, have))
 		}
 		delete(f.objects, ev.Key.Name)
 		maps.DeleteFunc(f.told, func(k string, _ bool) bool { return strings.HasPrefix(k, ev.Object.uid+"@") })
@@ -127,10 +145,33 @@ func (f *fold) apply(ev Event[*thing]) {
 
 func (f *fold) contents() string { return (&server{objects: f.objects}).contents() }
 
+// selected is what a subscriber with the predicate should believe in.
+func selected(all string, where func(*thing) bool) string {
+	if where == nil {
+		return all
+	}
+	return strings.Join(slices.DeleteFunc(strings.Fields(all), func(text string) bool { return !where(newThing(text)) }), " ")
+}
+
+// aSubscription draws one of any policy, predicate and replay.
+func aSubscription(rng *rand.Rand) Subscription[*thing] {
+	sub := Subscription[*thing]{Limit: rng.IntN(12), Policy: Policy(rng.IntN(3))}
+	switch rng.IntN(4) {
+	case 0:
+		sub.Where = even
+	case 1:
+		sub.Where = func(o *thing) bool { return o.name < "o4" }
+	}
+	if rng.IntN(3) == 0 {
+		sub.Replay = time.Hour
+	}
+	return sub
+}
+
 // TestModel runs random histories: changes that are watched, changes that are
 // missed and found by a list or watch-list, repeats, late and early news, lists
 // that break off, servers that go back in time. Subscribers with all kinds of
-// limits read at random moments.
+// limits, policies, predicates and replays read at random moments.
 //
 // It is run with objects and with the bytes of objects in the store.
 //
@@ -138,17 +179,21 @@ func (f *fold) contents() string { return (&server{objects: f.objects}).contents
 // twice for the same (UID, resourceVersion)." "After every list or watch-list
 // the store equals the server's collection at that RV."
 func TestModel(t *testing.T) {
+	replays := 0
 	for seed := range uint64(150) {
 		for _, rewinds := range []bool{false, true} {
 			as := Objects(seed % 3)
-			if !t.Run(fmt.Sprintf("seed=%d,rewinds=%t,%v", seed, rewinds, as), func(t *testing.T) { runModel(t, seed, rewinds, as) }) {
+			if !t.Run(fmt.Sprintf("seed=%d,rewinds=%t,%v", seed, rewinds, as), func(t *testing.T) { replays += runModel(t, seed, rewinds, as) }) {
 				return
 			}
 		}
 	}
+	if replays == 0 {
+		t.Error("nothing was replayed in any history")
+	}
 }
 
-func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) {
+func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) (replays int) {
 	keep := kept(t, as)
 	upsert := func(s *Store[*thing], o *thing) outcome { return s.upsert(s.find(o.meta().Key()), metaOf(o), keep(o)) }
 	remove := func(s *Store[*thing], o *thing, final bool) outcome {
@@ -160,23 +205,44 @@ func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) {
 	s := NewStore(Index[*thing]{Name: "uid", Values: func(o *thing) []string { return []string{o.uid} }})
 
 	type subscriber struct {
-		m *mailbox[*thing]
-		f *fold
+		*deliverer[*thing]
+		sub Subscription[*thing]
+		f   *fold
 	}
 	var subs []*subscriber
 	subscribe := func() {
+		sub := aSubscription(rng)
 		f := newFold(rewinds)
-		f.copies = as == ObjectsCompact
-		subs = append(subs, &subscriber{s.subscribe(rng.IntN(12)), f})
+		// Who resyncs does not learn of an object that went and came back as it was.
+		f.copies, f.where = as == ObjectsCompact || sub.Policy == Resync, sub.Where
+		subs = append(subs, &subscriber{s.deliver(sub, nil), sub, f})
 	}
 	readSome := func(sub *subscriber, n int) {
 		for ; n > 0; n-- {
-			ev, ok, _ := sub.m.popEvent()
+			ev, ok, _ := sub.take()
 			if !ok {
 				return
 			}
 			sub.f.apply(ev)
 		}
+	}
+	// again has one of the objects replayed, whatever is pending: then nothing may come.
+	again := func(sub *subscriber) {
+		all := sub.replay.list(sub.deliverer)
+		if len(all) == 0 {
+			return
+		}
+		sub.replay.began = time.Now().Add(-2 * sub.replay.every)
+		sub.replay.pass, sub.replay.told = all, rng.IntN(len(all))
+		pending := sub.m.stats(time.Now()).Depth
+		ev, ok := sub.tellAgain(time.Now())
+		if !ok {
+			return
+		}
+		if pending > 0 {
+			sub.f.fault(ev, fmt.Sprintf("a replay, and %d events are pending", pending))
+		}
+		sub.f.apply(ev)
 	}
 	live := func(o *thing, deleted bool) {
 		if deleted {
@@ -275,7 +341,10 @@ func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) {
 			if rng.IntN(3) == 0 {
 				readSome(sub, rng.IntN(10))
 			}
-			if depth, limit := sub.m.stats(time.Now()).depth, sub.m.limit; depth > max(limit, 8+2*8+1)+8 {
+			if sub.replay != nil && sub.f.synced && rng.IntN(2) == 0 {
+				again(sub)
+			}
+			if depth, limit := sub.m.stats(time.Now()).Depth, sub.m.limit; sub.sub.Policy != Block && depth > max(limit, 8+2*8+1)+8 {
 				t.Fatalf("a backlog of %d events with a limit of %d", depth, limit)
 			}
 		}
@@ -283,25 +352,33 @@ func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) {
 	for i, sub := range subs {
 		readSome(sub, 1_000_000)
 		if len(sub.f.faults) > 0 {
-			t.Fatalf("subscriber %d of limit %d was told wrong:\n%s", i, sub.m.limit, strings.Join(sub.f.faults, "\n"))
+			t.Fatalf("subscriber %d of limit %d, %v, was told wrong:\n%s", i, sub.m.limit, sub.sub.Policy, strings.Join(sub.f.faults, "\n"))
 		}
-		if got, want := sub.f.contents(), contents(s); got != want {
-			t.Fatalf("subscriber %d of limit %d believes in\n%s\nthe store has\n%s", i, sub.m.limit, got, want)
+		if got, want := sub.f.contents(), selected(contents(s), sub.sub.Where); got != want {
+			t.Fatalf("subscriber %d of limit %d, %v, believes in\n%s\nthe store has\n%s", i, sub.m.limit, sub.sub.Policy, got, want)
 		}
+		replays += sub.f.replays
 	}
+	return replays
 }
 
 // TestModelConcurrent is the same with one writer and readers in goroutines of
 // their own, for the race detector: each reader ends with what the store has.
 func TestModelConcurrent(t *testing.T) {
 	s := NewStore[*thing]()
+	s.stop = t.Context().Done() // it waits for those who block
 	srv := &server{rng: rand.New(rand.NewPCG(1, 2)), objects: map[string]*thing{}}
 	var wg sync.WaitGroup
-	folds := make([]*fold, 6)
+	folds := make([]*fold, 12)
 	for i := range folds {
+		sub := Subscription[*thing]{Limit: []int{1, 3, 1000}[i%3], Policy: Policy(i / 3 % 3)}
+		if i%2 == 1 {
+			sub.Where = even
+		}
 		folds[i] = newFold(false)
+		folds[i].where, folds[i].copies = sub.Where, sub.Policy == Resync
 		wg.Go(func() {
-			for ev := range s.events(t.Context(), []int{0, 3, 1000}[i%3]) {
+			for ev := range s.events(t.Context(), sub, slog.New(slog.DiscardHandler)) {
 				folds[i].apply(ev)
 			}
 		})
@@ -332,7 +409,7 @@ func TestModelConcurrent(t *testing.T) {
 		if len(f.faults) > 0 || f.seen == 0 {
 			t.Errorf("subscriber %d saw %d events and was told wrong:\n%s", i, f.seen, strings.Join(f.faults, "\n"))
 		}
-		if got, want := f.contents(), srv.contents(); got != want {
+		if got, want := f.contents(), selected(srv.contents(), f.where); got != want {
 			t.Errorf("subscriber %d believes in\n%s\nthe server has\n%s", i, got, want)
 		}
 	}

@@ -123,7 +123,7 @@ func TestFinalStates(t *testing.T) {
 	for _, as := range []Objects{ObjectsShared, ObjectsPrivate, ObjectsCompact} {
 		t.Run(as.String(), func(t *testing.T) {
 			f := feed(t, Config[*corev1.Pod]{Objects: as})
-			m := f.r.store.subscribe(10)
+			m := f.r.store.testSubscribe(10)
 			f.give(watch.Added, podAt("a", 1, corev1.PodPending))
 			other := podAt("a", 2, corev1.PodRunning)
 			other.UID = "another"
@@ -155,7 +155,7 @@ func TestFinalStates(t *testing.T) {
 // read makes one.
 func TestCompactHoldsBytes(t *testing.T) {
 	f := feed(t, Config[*corev1.Pod]{Objects: ObjectsCompact, Store: NewStore(ByLabel[*corev1.Pod]("name"))})
-	m := f.r.store.subscribe(1)
+	m := f.r.store.testSubscribe(1)
 	f.give(watch.Added, podAt("a", 1, corev1.PodPending))
 	f.give(watch.Modified, podAt("a", 2, corev1.PodRunning))
 	f.give(watch.Added, podAt("b", 3, corev1.PodPending))

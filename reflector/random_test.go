@@ -31,7 +31,8 @@ import (
 // model is an API server in memory: a collection, its history, a window of it
 // that can be watched, and, while faulty, answers of all the bad kinds.
 type model struct {
-	dec decode.Decoder[*corev1.Pod]
+	dec    decode.Decoder[*corev1.Pod]
+	prefix string // of names and UIDs
 
 	mu      sync.Mutex
 	rnd     *rand.Rand
@@ -66,13 +67,13 @@ func (m *model) act() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rv += m.step
-	name := fmt.Sprintf("p%d", m.rnd.IntN(12))
+	name := fmt.Sprintf("%sp%d", m.prefix, m.rnd.IntN(12))
 	now, there := m.objects[name]
 	c := change{rv: m.rv}
 	switch kind := m.rnd.IntN(4); {
 	case !there:
 		m.uid++
-		c.typ, c.word = "ADDED", fmt.Sprintf("%s@%d/u%d", name, m.rv, m.uid)
+		c.typ, c.word = "ADDED", fmt.Sprintf("%s@%d/%su%d", name, m.rv, m.prefix, m.uid)
 	case kind == 0:
 		c.typ, c.word = "DELETED", fmt.Sprintf("%s@%d/%s", name, m.rv, uidOf(now))
 	default:

@@ -44,6 +44,7 @@ type Reflector[T any] struct {
 	// What was told of refusals and of failures.
 	denial   denial
 	failures failures
+	spans    spans
 }
 
 // New returns a Reflector that has not started. An error tells every fault of c at once.
@@ -111,14 +112,17 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		defer r.cfg.Registry.remove(r)
 	}
 	defer r.store.end()
+	r.store.stop = ctx.Done()
+	r.store.retain(r.cfg.Retain)
 
 	var s state = r.sync("")
 	r.enter(s)
+	r.beginSync(ctx, SpanSync, slog.String("rv", ""))
 	for {
 		if _, end := s.(stopped); end {
 			return nil
 		}
-		s = r.transition(ctx, s, r.step(ctx, s))
+		s = r.transition(ctx, s, r.traced(ctx, s))
 	}
 }
 
@@ -192,6 +196,7 @@ func (r *Reflector[T]) transition(ctx context.Context, from state, e exit) state
 		})
 	}
 	r.report(ctx, from, e, next, delay, attempt)
+	r.trace(ctx, e)
 	r.enter(next)
 	return next
 }
@@ -275,17 +280,20 @@ func (r *Reflector[T]) Store() *Store[T] { return r.store }
 func (r *Reflector[T]) Status() Status {
 	s := r.seen.statusCopy()
 	s.Objects = r.store.Len()
+	if waits := r.store.blocking(); waits != "" {
+		s.Detail = waits
+	}
 	return s
 }
 
 // Stats returns a copy of the reflector's counts.
 func (r *Reflector[T]) Stats() Stats {
 	c := r.seen.statsCopy()
-	d := r.store.deliveryStats()
-	c.Panics += d.panics
-	c.Subscribers, c.MailboxDepth, c.Coalesced = d.subscribers, d.depth, d.coalesced
-	c.MailboxAge, c.HandlerDuration = d.age, d.handler
+	r.store.deliveryStats().addTo(&c)
 	if t := transferOf(r.cfg.ListerWatcher); t != nil {
+		if n := t.Skipped(); n > 0 { // by the ListerWatcher: of another shard
+			c.Ignored[Causes()[causeFiltered]] += n
+		}
 		c.WireBytes, c.DecodedBytes = t.WireBytes(), t.DecodedBytes()
 	}
 	return c

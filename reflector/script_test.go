@@ -82,7 +82,9 @@ func TestScriptsStoppedAnywhere(t *testing.T) {
 
 func stopScript(t *testing.T, script *listwatchtest.Script, after time.Duration) {
 	lw := newScripted(t, script, listwatch.EncodingAuto)
-	r, err := reflector.New(scriptConfig(t, script, lw, io.Discard))
+	c, spans := scriptConfig(t, script, lw, io.Discard), &spanRecorder{}
+	c.Tracer = spans
+	r, err := reflector.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +105,7 @@ func stopScript(t *testing.T, script *listwatchtest.Script, after time.Duration)
 	if s := r.Status(); s.State != reflector.StateStopped {
 		t.Errorf("stopped after %v: the state is %v", after, s.State)
 	}
+	spans.check(t)
 	lw.Close()
 	lw.server.Close()
 }

@@ -65,17 +65,32 @@ func (watching[T]) name() State { return StateWatching }
 func (watching[T]) detail() string { return "" }
 
 func (r *Reflector[T]) watch(ctx context.Context, s watching[T]) exit {
-	a := s.open
-	if a == nil {
-		var err error
-		a, err = r.openWatch(ctx, metav1.ListOptions{ResourceVersion: r.session.rv})
-		if err != nil {
-			return r.watchEnded(ctx, nil, err)
-		}
-		if s.after != "" {
-			r.log.Info("reconnected", "rv", a.start, "reason", string(s.after))
-		}
+	a, err := r.reopen(ctx, s)
+	if err == nil {
+		err = r.follow(ctx, a)
 	}
+	return r.watchEnded(ctx, a, err)
+}
+
+// reopen returns the stream to read; an error is why there is none.
+//
+//go:noinline
+func (r *Reflector[T]) reopen(ctx context.Context, s watching[T]) (*attempt[T], error) {
+	if s.open != nil {
+		return s.open, nil
+	}
+	a, err := r.openWatch(ctx, metav1.ListOptions{ResourceVersion: r.session.rv})
+	if err == nil && s.after != "" {
+		r.log.Info("reconnected", "rv", a.start, "reason", string(s.after))
+	}
+	return a, err
+}
+
+// follow deals with what the stream brings until it ends. It is what stands on the stack of a reflector for
+// nearly all of its life, and so has little there: neither it nor reopen is a part of watch.
+//
+//go:noinline
+func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
 	defer r.close(a)
 	for {
 		limit := r.cfg.IdleTimeout
@@ -88,10 +103,12 @@ func (r *Reflector[T]) watch(ctx context.Context, s watching[T]) exit {
 		}
 		ev, err := a.next(ctx, limit)
 		if err == nil {
+			waited := r.store.waited
 			err = r.deal(a, ev)
+			a.cadence.waited += r.store.waited - waited
 		}
 		if err != nil {
-			return r.watchEnded(ctx, a, err)
+			return err
 		}
 	}
 }

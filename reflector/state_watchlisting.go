@@ -122,7 +122,10 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 				return rv, in.refuses(rv)
 			}
 		default:
-			in.event(ev, &a.gone)
+			waited, until := in.r.store.waited, in.until
+			if in.event(ev, &a.gone); in.until.Equal(until) {
+				in.until = until.Add(in.r.store.waited - waited) // for subscribers, not for the mark
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Stats struct {
 	// DecodeErrors is how many objects did not decode, or were failed by Transform.
 	DecodeErrors uint64
 	// Ignored is how many events and items were not applied, by cause: "duplicate",
-	// "stale", "foreign" (another kind, no name), "filtered" (refused by Accept).
+	// "stale", "foreign" (another kind, no name), "filtered" (refused by Accept, or of another shard).
 	//
 	// Promises, with their tests:
 	//   - Unknown event types are skipped and counted. Test: F3.txt, TestUnknownTypeIsPassedOn.
@@ -42,7 +42,7 @@ type Stats struct {
 	//     and answered by a full replace with real deletes. Test: A11-restored-etcd.txt,
 	//     A12-silent-future.txt, A12-restored-while-down.txt.
 	Regressions uint64
-	// Panics is how many panics of transforms and handlers were caught.
+	// Panics is how many panics of transforms, handlers and predicates were caught.
 	Panics uint64
 	// WireBytes and DecodedBytes are response bodies before and after decompression.
 	WireBytes, DecodedBytes uint64
@@ -55,6 +55,8 @@ type Stats struct {
 	// ListDuration is from request until the store equals the list, WatchDuration
 	// from request to the end, HandlerDuration the time a consumer took for one event.
 	ListDuration, WatchDuration, HandlerDuration Histogram
+	// Mailboxes are those of the subscribers, in the order in which they came.
+	Mailboxes []Mailbox
 	// Subscribers and MailboxDepth: how many there are, and the longest backlog of undelivered events among them.
 	Subscribers, MailboxDepth int
 	// MailboxAge is how long the oldest undelivered event has been waiting; 0 without one.
@@ -62,6 +64,14 @@ type Stats struct {
 	// Coalesced is how many events were merged into a later one because a
 	// subscriber was behind.
 	Coalesced uint64
+	// Resyncs is how often what a subscriber had not read was dropped, and the difference told instead.
+	Resyncs uint64
+	// BlockedSince is since when the reflector has been waiting for a subscriber of policy Block; zero when it
+	// does not. Status.Detail names the subscribers. BlockedTotal is the time that it waited in all.
+	BlockedSince time.Time
+	BlockedTotal time.Duration
+	// Retained is how many deleted objects are kept (Config.Retain).
+	Retained int
 }
 
 // The words of the keys in Stats, each set closed and in the order in which it is shown.

@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
@@ -27,7 +26,7 @@ type Status struct {
 	// Since is when State was entered.
 	Since time.Time
 	// Detail is a sentence on what State waits for, where that is not plain
-	// from its name; else empty.
+	// from its name, or which subscribers of policy Block the reflector waits for; else empty.
 	Detail string
 	// Synced: the first complete snapshot is in the store. It never goes back.
 	Synced bool
@@ -43,7 +42,7 @@ type Status struct {
 	// before the first sync.
 	//
 	// No event says when it was sent. Where a backlog is being worked off (a slow
-	// Transform, a full socket) an event may have been sent earlier than it was
+	// Transform, a subscriber that blocks, a full socket) an event may have been sent earlier than it was
 	// dealt with, and the store is that much behind.
 	//
 	// Promises, with their tests:
@@ -69,44 +68,9 @@ type Status struct {
 	//   - An object that does not decode is quarantined by key (error kept, metric, status) and the rest goes
 	//     on; a later good version frees it. Test: TestQuarantineCopiesItsKey, F5.txt, F5-watchlist.txt.
 	Quarantined []Quarantined
-}
-
-// The JSON forms below write an error as its text: the fields of one are not
-// for everybody to see, and need not have a JSON form.
-
-// MarshalJSON leaves LastError out where there is none.
-func (s Status) MarshalJSON() ([]byte, error) {
-	type plain Status // without this method
-	return json.Marshal(struct {
-		plain
-		LastError string `json:",omitempty"`
-	}{plain(s), errorText(s.LastError)})
-}
-
-// MarshalJSON leaves Err out for a clean end.
-func (r Restart) MarshalJSON() ([]byte, error) {
-	type plain Restart
-	return json.Marshal(struct {
-		plain
-		Err string `json:",omitempty"`
-	}{plain(r), errorText(r.Err)})
-}
-
-// MarshalJSON writes the key as namespace/name.
-func (q Quarantined) MarshalJSON() ([]byte, error) {
-	type plain Quarantined
-	return json.Marshal(struct {
-		Key string
-		plain
-		Err string
-	}{q.Key.String(), plain(q), errorText(q.Err)})
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
+	// Members are those of a Union, whose Status comment says what the fields above mean then. It is nil
+	// for a Reflector, and not nil for a union that has none.
+	Members []Member `json:",omitempty"`
 }
 
 // Restart is the end of an attempt.

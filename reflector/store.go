@@ -3,6 +3,7 @@ package reflector
 import (
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
@@ -47,22 +48,29 @@ type Store[T any] struct {
 	synced      bool
 	syncedRV    string // of the last complete list
 	claimed     bool
-	ended       bool // no change will ever come
+	ended       bool           // no change will ever come
+	tombstones  *tombstones[T] // nil where none are kept
+
+	// blockers is how many subscribers there are that the writer may have to wait for.
+	blockers atomic.Int32
 
 	// Only the writer touches these.
-	epoch uint32          // of the last replacement that was begun
-	open  *replacement[T] // nil when none is under way
+	epoch  uint32          // of the last replacement that was begun
+	open   *replacement[T] // nil when none is under way
+	stop   <-chan struct{} // ends the waits for room; nil: there are none
+	waited time.Duration   // for room, in all
 
 	delivery delivery
 }
 
 // subscriber is told each change of a store while the store's lock is held for
-// writing, so it must not call the store and must not wait for anybody.
+// writing, so it must not call the store and must not wait for anybody. One that wants to be
+// waited for is a blocker, too.
 type subscriber[T any] interface {
 	push(c change[T], now time.Time)
 	// end says that nothing will be pushed any more.
 	end()
-	stats(now time.Time) mailboxStats
+	stats(now time.Time) Mailbox
 }
 
 // outcome is what became of one event.
@@ -148,6 +156,7 @@ func (s *Store[T]) end() {
 	for _, m := range s.subscribers {
 		m.end()
 	}
+	s.tombstones.stop()
 }
 
 // upsert applies an ADDED or MODIFIED event; old is what is stored under its key, or nil. A different
@@ -185,14 +194,16 @@ func (s *Store[T]) forgetHeld(k decode.Key) {
 // set makes d the stored version; old is what is stored under its key, or nil.
 func (s *Store[T]) set(old *entry[T], d draft[T]) {
 	e := d.entry
+	s.awaitRoom()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old != nil && old.uid != e.uid {
 		s.dropLocked(old, old, true)
 		old = nil
 	}
-	s.reindexLocked(old, d)
+	reindex(s.byIndex, old, d)
 	if old == nil {
+		s.tombstones.revive(e.uid)
 		s.objects.put(e)
 		s.publishLocked(change[T]{typ: Added, e: e})
 		return
@@ -240,15 +251,21 @@ func (s *Store[T]) replaced(m *decode.Meta) {
 
 // drop takes e out and tells it with its last state, which may be e.
 func (s *Store[T]) drop(e, last *entry[T], unknown bool) {
+	s.awaitRoom()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropLocked(e, last, unknown)
 }
 
 func (s *Store[T]) dropLocked(e, last *entry[T], unknown bool) {
-	s.unindexLocked(e)
+	var values [][]string
+	if s.tombstones != nil {
+		values = e.valuesIn(s.byIndex)
+	}
+	unindex(e)
 	s.objects.delete(e)
-	s.publishLocked(change[T]{typ: Deleted, e: last, unknown: unknown})
+	s.tombstones.add(last, values, unknown)
+	s.publishLocked(change[T]{typ: Deleted, e: last, old: e, unknown: unknown})
 }
 
 func (s *Store[T]) publishLocked(c change[T]) {
@@ -263,30 +280,44 @@ func (s *Store[T]) publishLocked(c change[T]) {
 
 // subscribe returns a mailbox that begins with the collection as it is now,
 // then Synced if a list was complete, and gets every change from now on.
-// limit is the backlog up to which it is loss-free.
-func (s *Store[T]) subscribe(limit int) *mailbox[T] {
+func (s *Store[T]) subscribe(sub Subscription[T]) *mailbox[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := newMailbox(limit, s.objects.entries(), time.Now())
-	if s.synced {
-		m.push(syncedAt[T](s.syncedRV), m.since)
-	}
-	if s.ended {
-		m.end()
-	}
-	s.subscribers = append(s.subscribers, m)
+	m := newMailbox(sub.Name, sub.Policy, sub.Limit, s.objects.entries(), time.Now())
+	s.joinLocked(m, m.since)
 	return m
 }
 
-func (s *Store[T]) unsubscribe(m subscriber[T]) {
+// joinLocked makes sub, which has what is stored, a subscriber.
+func (s *Store[T]) joinLocked(sub subscriber[T], now time.Time) {
+	if s.synced {
+		sub.push(syncedAt[T](s.syncedRV), now)
+	}
+	if s.ended {
+		sub.end()
+	}
+	s.subscribers = append(s.subscribers, sub)
+	if mayBlock(sub) {
+		s.blockers.Add(1)
+	}
+}
+
+func (s *Store[T]) unsubscribe(sub subscriber[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unsubscribeLocked(sub)
+}
+
+func (s *Store[T]) unsubscribeLocked(sub subscriber[T]) {
 	for i, have := range s.subscribers {
-		if have == m {
+		if have == sub {
 			// A fresh slice: the old array must not keep the mailbox alive.
 			rest := make([]subscriber[T], 0, len(s.subscribers)-1)
 			s.subscribers = append(append(rest, s.subscribers[:i]...), s.subscribers[i+1:]...)
-			s.delivery.coalesced.Add(m.stats(time.Time{}).coalesced)
+			s.delivery.over(sub.stats(time.Time{}))
+			if mayBlock(sub) {
+				s.blockers.Add(-1)
+			}
 			return
 		}
 	}

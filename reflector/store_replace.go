@@ -189,8 +189,6 @@ func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 		}
 	}
 	s.open = nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var gone []*entry[T]
 	for _, e := range s.objects.slots {
 		if e != nil && e.seen != s.epoch {
@@ -198,11 +196,16 @@ func (r *replacement[T]) commit(rv string, rewound bool) replaceResult {
 		}
 	}
 	for _, e := range gone {
-		s.dropLocked(e, e, true)
+		s.drop(e, e, true)
 	}
 	r.result.deleted += len(gone)
+	s.awaitRoom()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.synced, s.syncedRV = true, rv
-	s.publishLocked(syncedAt[T](rv))
+	c := syncedAt[T](rv)
+	c.rewound = rewound || r.result.regressed > 0
+	s.publishLocked(c)
 	return r.result
 }
 

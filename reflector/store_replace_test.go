@@ -279,7 +279,7 @@ func TestReplace(t *testing.T) {
 			for _, o := range []string{"a/u1@1", "b/u2@20", "c/u3@30"} {
 				upsertThing(s, o)
 			}
-			m := s.subscribe(100)
+			m := s.testSubscribe(100)
 			drain(m)
 			r := s.beginReplace()
 			tc.do(script{s, r})
@@ -316,7 +316,7 @@ func TestAbandonDeletesNothing(t *testing.T) {
 	s := NewStore[*thing]()
 	upsertThing(s, "a/u1@1")
 	upsertThing(s, "b/u2@2")
-	m := s.subscribe(10)
+	m := s.testSubscribe(10)
 	drain(m)
 	r := s.beginReplace()
 	r.testPut(newThing("a/u1@3").meta(), newThing("a/u1@3"))
@@ -353,7 +353,7 @@ func TestBeginAbandonsTheOpenOne(t *testing.T) {
 func TestUnchangedTouchesNothing(t *testing.T) {
 	s := NewStore[*thing]()
 	upsertThing(s, "a/u1@5")
-	m := s.subscribe(10)
+	m := s.testSubscribe(10)
 	drain(m)
 	r := s.beginReplace()
 	for text, want := range map[string]bool{"a/u1@5": true, "a/u1@6": false, "a/u2@5": false, "b/u1@5": false} {

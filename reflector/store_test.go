@@ -146,7 +146,7 @@ func TestUpsertAndRemove(t *testing.T) {
 			if tc.stored != "" {
 				upsertThing(s, tc.stored)
 			}
-			m := s.subscribe(10)
+			m := s.testSubscribe(10)
 			drain(m)
 			if got := tc.do(s, tc.event); got != tc.want {
 				t.Errorf("outcome %d, want %d", got, tc.want)

@@ -63,6 +63,10 @@ type Config[T any] struct {
 	Abort func(cause error)
 	// Transfer, when set, counts bytes as they are read.
 	Transfer *Transfer
+	// Skip, when set, says of which objects the events are passed over: they are counted in
+	// Transfer and not decoded, and Next goes on with the next event. It is not asked about
+	// BOOKMARK and ERROR, nor about what was not read as far as to its UID.
+	Skip func(*decode.Meta) bool
 	// Redact overwrites what must not be shown, for a server or a proxy may send a
 	// request's credentials back. It is given what an error or a Status shows of the body: the
 	// object of an ERROR event as it stands on the wire (so lengths are to stay as they are), its
@@ -107,6 +111,7 @@ func (c Config[T]) validate() error {
 type StreamWatcher[T any] struct {
 	stream
 	dec   decode.Decoder[T]
+	skip  func(*decode.Meta) bool
 	frame frameEvent
 	event Event[T]
 }
@@ -124,7 +129,7 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	if err != nil {
 		return nil, &Error{Reason: reason.Decode, Err: err}
 	}
-	w := &StreamWatcher[T]{dec: c.Decoder}
+	w := &StreamWatcher[T]{dec: c.Decoder, skip: c.Skip}
 	w.stream.closer, w.stream.abort = c.Body, c.Abort
 	w.body = body{src: c.Body, transfer: c.Transfer, bite: w.idle, lastByte: time.Now()}
 
@@ -163,15 +168,53 @@ func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding
 // next call. io.EOF is a clean end between two events; any other error is an
 // *Error. After an error every call returns the same error.
 func (w *StreamWatcher[T]) Next() (*Event[T], error) {
+	for {
+		ev, err := w.advance()
+		if err != nil || w.skip == nil || !w.passes(ev) {
+			return ev, err
+		}
+		w.body.transfer.AddSkipped()
+	}
+}
+
+// passes reports whether the event is one to be passed over.
+func (w *StreamWatcher[T]) passes(ev *Event[T]) bool {
+	switch ev.Type {
+	case watch.Error, watch.Bookmark:
+		return false
+	}
+	m := &ev.Object.Meta
+	return (w.frame.fault == nil || m.UID != "") && w.skip(m)
+}
+
+// advance reads the next event.
+func (w *StreamWatcher[T]) advance() (*Event[T], error) {
 	again := w.settle()
-	// Nothing must hold the last event's bytes while the next one is waited for.
-	w.event = Event[T]{}
+	w.forget(again)
 	if !again {
-		w.frame = frameEvent{}
 		if err := w.next(&w.frame); err != nil {
 			return nil, err
 		}
 	}
+	w.present()
+	return &w.event, nil
+}
+
+// forget: nothing must hold the last event's bytes while the next one is waited for. Like present it is not
+// inlined, so that what they need of the stack is not held by a watch that waits.
+//
+//go:noinline
+func (w *StreamWatcher[T]) forget(again bool) {
+	w.event = Event[T]{}
+	if !again {
+		w.frame = frameEvent{}
+	}
+}
+
+// present makes the event of its frame.
+//
+//go:noinline
+func (w *StreamWatcher[T]) present() {
 	f := &w.frame
 	w.event = Event[T]{Type: f.typ, Status: f.status}
 	switch {
@@ -186,7 +229,6 @@ func (w *StreamWatcher[T]) Next() (*Event[T], error) {
 	default:
 		w.event.Object = decode.NewObject(f.meta, f.enc, f.raw, w.dec)
 	}
-	return &w.event, nil
 }
 
 // settle gets behind the last event, if its end was presumed. It is proven where the object

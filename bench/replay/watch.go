@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,6 +37,7 @@ type done struct {
 type watch struct {
 	w     http.ResponseWriter
 	flush func() error
+	conn  *gatheringConn // under w, or nil
 
 	commands chan command
 	ended    chan struct{} // closed when nobody takes commands any more
@@ -58,7 +60,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, packed bool)
 		contentType += ";stream=watch"
 	}
 	w.Header().Set("Content-Type", contentType)
-	a := &watch{w: w, flush: http.NewResponseController(w).Flush, server: s, commands: make(chan command), ended: make(chan struct{})}
+	a := &watch{
+		w: w, flush: http.NewResponseController(w).Flush, conn: connOf(r.Context()),
+		server: s, commands: make(chan command), ended: make(chan struct{}),
+	}
 	defer close(a.ended)
 	if packed {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -110,14 +115,21 @@ func (a *watch) do(c command) error {
 		if c.rate > 0 {
 			return a.pace(c.n, c.rate)
 		}
-		for range c.n {
-			if err := a.next(); err != nil {
-				return err
-			}
-		}
-		return a.sent(a.flush())
+		return a.burst(c.n)
 	}
 	return nil
+}
+
+// burst sends n events as fast as can be.
+func (a *watch) burst(n int) error {
+	a.conn.gather()
+	for range n {
+		if err := a.next(); err != nil {
+			_ = a.conn.release() // it is of no use any more
+			return err
+		}
+	}
+	return a.sent(errors.Join(a.flush(), a.conn.release()))
 }
 
 // initial sends the initial events and their end mark.

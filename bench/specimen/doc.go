@@ -5,6 +5,7 @@
 // volume, a full status and three managedFields entries; about 9 KB of JSON and
 // 6 KB of protobuf each. They depend on their number alone, so that two runs on two
 // machines decode the same bytes.
+// The ID of an image is the same in all pods that run the image, as its digest is; that of a container is its own.
 //
 // A Stream has the events of a watch. They change what real ones change, of 20:
 //

@@ -1,6 +1,8 @@
 package specimen
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -169,10 +171,16 @@ func addContainer(pod *corev1.Pod, c int, app, tokenVolume string, own *rand.Ran
 		State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
 		Ready:       true,
 		Image:       image,
-		ImageID:     "registry.example.com/" + app + "/" + name + "@sha256:" + hexWord(own, 64),
+		ImageID:     "registry.example.com/" + app + "/" + name + "@sha256:" + digest(image),
 		ContainerID: "containerd://" + hexWord(own, 64),
 		Started:     ptr(true),
 	})
+}
+
+// digest is that of an image: the same wherever the image runs.
+func digest(image string) string {
+	sum := sha256.Sum256([]byte(image))
+	return hex.EncodeToString(sum[:])
 }
 
 // tokenSource is the volume that the service account admission adds to every pod.

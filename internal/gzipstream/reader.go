@@ -7,17 +7,58 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
 // Reader decompresses one stream. It is not safe for use by several goroutines.
 type Reader struct {
-	src   *bufio.Reader
+	raw  source
+	busy *unpacker // nil while a member is waited for
+	part part
+	sum  uint32 // CRC-32 of the member's content
+	size uint32 // its length modulo 2^32
+}
+
+// unpacker is what is needed within a member, 44 KB. A watch has none while it waits, if each event is a
+// member of its own, as kube-apiserver's are.
+type unpacker struct {
+	src   *bufio.Reader // an io.ByteReader, so that flate takes no byte behind the end
 	flate io.ReadCloser
-	part  part
-	sum   uint32 // CRC-32 of the member's content
-	size  uint32 // its length modulo 2^32
+}
+
+// unpackers are those that no Reader has.
+var unpackers = sync.Pool{New: func() any {
+	// Small, as a watch that waits within a member holds it; connections are read ahead.
+	src := bufio.NewReaderSize(nil, 4<<10)
+	return &unpacker{src, flate.NewReader(src)}
+}}
+
+// source is the stream. One byte can be read of it and given back.
+type source struct {
+	io.Reader
+	first [1]byte
+	given bool
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	if s.given && len(p) > 0 {
+		p[0], s.given = s.first[0], false
+		return 1, nil
+	}
+	return s.Reader.Read(p)
+}
+
+// wait waits for a byte, without room for more.
+func (s *source) wait() error {
+	if s.given {
+		return nil
+	}
+	_, err := io.ReadFull(s.Reader, s.first[:])
+	s.given = err == nil
+	return err
 }
 
 // part is what of a member comes next.
@@ -36,10 +77,7 @@ type Error struct{ Msg string }
 func (e *Error) Error() string { return "gzip: " + e.Msg }
 
 // NewReader returns a Reader of src. It reads nothing yet.
-func NewReader(src io.Reader) *Reader {
-	// Small, as a watch that waits holds it; connections are read ahead.
-	return &Reader{src: bufio.NewReaderSize(src, 4<<10)}
-}
+func NewReader(src io.Reader) *Reader { return &Reader{raw: source{Reader: src}} }
 
 // Read implements io.Reader. io.EOF comes only between two members or where there is
 // none at all; within one it is io.ErrUnexpectedEOF. What is not gzip is an *Error;
@@ -48,12 +86,15 @@ func (z *Reader) Read(p []byte) (int, error) {
 	for {
 		switch z.part {
 		case header:
+			if err := z.awaitMember(); err != nil {
+				return 0, err
+			}
 			if err := z.readHeader(); err != nil {
 				return 0, err
 			}
 			z.begin()
 		case content:
-			n, err := z.flate.Read(p)
+			n, err := z.busy.flate.Read(p)
 			z.sum = crc32.Update(z.sum, crc32.IEEETable, p[:n])
 			z.size += uint32(n)
 			if err == io.EOF {
@@ -70,15 +111,33 @@ func (z *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// begin makes the decompressor ready for a member's content. bufio.Reader is an
-// io.ByteReader, so flate takes no byte behind the end.
+// awaitMember waits until there is something to unpack, and only then has what that needs.
+func (z *Reader) awaitMember() error {
+	if z.busy != nil && z.busy.src.Buffered() > 0 {
+		return nil
+	}
+	z.rest()
+	if err := z.raw.wait(); err != nil {
+		return err
+	}
+	z.busy = unpackers.Get().(*unpacker)
+	z.busy.src.Reset(&z.raw)
+	return nil
+}
+
+// rest gives back what only a member needs.
+func (z *Reader) rest() {
+	if z.busy != nil {
+		z.busy.src.Reset(nil)
+		unpackers.Put(z.busy)
+		z.busy = nil
+	}
+}
+
+// begin makes the decompressor ready for a member's content.
 func (z *Reader) begin() {
 	z.part, z.sum, z.size = content, 0, 0
-	if z.flate == nil {
-		z.flate = flate.NewReader(z.src)
-		return
-	}
-	_ = z.flate.(flate.Resetter).Reset(z.src, nil) // fails never, by its documentation
+	_ = z.busy.flate.(flate.Resetter).Reset(z.busy.src, nil) // fails never, by its documentation
 }
 
 // Flags of a header, RFC 1952 section 2.3.1. The lowest says that the content
@@ -97,7 +156,7 @@ const maxHeaderText = 64 << 10
 // readHeader reads a member's header; io.EOF when there is none.
 func (z *Reader) readHeader() error {
 	var fixed [10]byte
-	if n, err := io.ReadFull(z.src, fixed[:]); err != nil {
+	if n, err := io.ReadFull(z.busy.src, fixed[:]); err != nil {
 		if n >= 2 && (fixed[0] != 0x1f || fixed[1] != 0x8b) {
 			return &Error{"not a gzip member"}
 		}
@@ -143,7 +202,7 @@ func (z *Reader) readHeader() error {
 // headerBytes reads n bytes, at most 64 KiB by the width of their length.
 func (z *Reader) headerBytes(n int, sum *uint32) ([]byte, error) {
 	b := make([]byte, n)
-	if _, err := io.ReadFull(z.src, b); err != nil {
+	if _, err := io.ReadFull(z.busy.src, b); err != nil {
 		return nil, frame.Inside(err)
 	}
 	*sum = crc32.Update(*sum, crc32.IEEETable, b)
@@ -153,7 +212,7 @@ func (z *Reader) headerBytes(n int, sum *uint32) ([]byte, error) {
 // headerText passes over a text that ends with a zero byte.
 func (z *Reader) headerText(sum *uint32) error {
 	for range maxHeaderText {
-		c, err := z.src.ReadByte()
+		c, err := z.busy.src.ReadByte()
 		if err != nil {
 			return frame.Inside(err)
 		}
@@ -168,7 +227,7 @@ func (z *Reader) headerText(sum *uint32) error {
 // readTrailer compares what was read with what the member says it was.
 func (z *Reader) readTrailer() error {
 	var b [8]byte
-	if _, err := io.ReadFull(z.src, b[:]); err != nil {
+	if _, err := io.ReadFull(z.busy.src, b[:]); err != nil {
 		return frame.Inside(err)
 	}
 	if binary.LittleEndian.Uint32(b[:4]) != z.sum || binary.LittleEndian.Uint32(b[4:]) != z.size {

@@ -50,6 +50,10 @@ type Config struct {
 	// with grace period 0, as on an API server without kubelets.
 	FinishAfter time.Duration
 
+	// Sharding is the feature gate ShardedListAndWatch (KEP-5866). Default: ShardingOff, as in
+	// Kubernetes 1.37, where it is alpha.
+	Sharding Sharding
+
 	// Tokens maps bearer tokens to user names. When it is not nil, a request
 	// without one of them is answered with 401.
 	Tokens map[string]string
@@ -62,6 +66,14 @@ type Config struct {
 	// already in Requests.
 	Intercept func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
+
+// Sharding says what becomes of a request's shardSelector.
+type Sharding uint8
+
+const (
+	ShardingOff Sharding = iota // it is ignored, whatever it says
+	ShardingOn                  // lists and watches are narrowed by it
+)
 
 // Access is one request as an authorizer sees it.
 type Access struct {
@@ -122,6 +134,9 @@ func (c Config) validate() error {
 	}
 	if c.FinishAfter < 0 {
 		errs = append(errs, fmt.Errorf("FinishAfter is %s: give a positive duration, or 0 to leave pods Terminating", c.FinishAfter))
+	}
+	if c.Sharding > ShardingOn {
+		errs = append(errs, fmt.Errorf("Sharding is %d: use ShardingOff or ShardingOn", c.Sharding))
 	}
 	for i, r := range c.Resources {
 		if r.Version == "" || r.Resource == "" || r.Kind == "" {

@@ -36,9 +36,9 @@
 //
 // The rules of resourceVersion, resourceVersionMatch, limit and continue; the
 // window and its 410s; watch, watch-list and bookmarks; label and field
-// selectors, also on a watch, where an object that enters the selection is ADDED
-// and one that leaves is DELETED with its old content and the new
-// resourceVersion; optimistic locking; the status subresource; graceful deletion
+// selectors (and with Config.Sharding shard selectors), also on a watch, where an
+// object that enters the selection is ADDED and one that leaves is DELETED with
+// its old content and the new resourceVersion; optimistic locking; the status subresource; graceful deletion
 // of pods; the wire: JSON compact and pretty, protobuf, metadata only, Tables,
 // gzip from 128 KiB and one gzip member a flush for watch-lists, chunking and
 // flushing, headers, and the texts of errors. A list or watch-list of any version
@@ -51,9 +51,9 @@
 // There is no admission, no validation beyond names, hardly any defaulting, no
 // server-side apply, no managedFields, no garbage collection, no quota; a
 // namespace need not exist, and deleting it leaves what is in it. Of a pod's
-// subresources there are status and binding. There is no CBOR, YAML, HTTP/2 over cleartext,
-// sharding or WebSocket. Each version of a resource is its own collection.
-// Exact lists and continue tokens live as long as the window, not as long as an
+// subresources there are status and binding. There is no CBOR, YAML, HTTP/2 over cleartext
+// or WebSocket. What is wrong with the CEL of a shardSelector is said in other
+// words. Each version of a resource is its own collection. Exact lists and continue tokens live as long as the window, not as long as an
 // etcd compaction interval. A real server's resourceVersion never rests, since
 // its own leases move it; here it rests when nothing is written, and bookmarks
 // then repeat it.

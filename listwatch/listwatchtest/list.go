@@ -18,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nodewatch-go/nodewatch/listwatch/shard"
 )
 
 // options reads and checks the query parameters of a LIST or a WATCH. The
 // defaults and the checks are apimachinery's, which a real server uses too.
-func options(r *http.Request, c *collection, info requestInfo) (internalversion.ListOptions, selection, error) {
+func (s *Server) options(r *http.Request, c *collection, info requestInfo) (internalversion.ListOptions, selection, error) {
 	opts := internalversion.ListOptions{}
 	sel := info.scope(c)
 	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &opts); err != nil {
@@ -44,6 +46,12 @@ func options(r *http.Request, c *collection, info requestInfo) (internalversion.
 		}
 	}
 	sel.labels, sel.fields = opts.LabelSelector, opts.FieldSelector
+	if s.config.Sharding == ShardingOn && opts.ShardSelector != "" {
+		var err error
+		if sel.shard, err = shard.Parse(opts.ShardSelector); err != nil {
+			return opts, sel, fmt.Errorf("invalid shard selector: %w", err) // a 500, as on a real server
+		}
+	}
 	return opts, sel, nil
 }
 
@@ -132,7 +140,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, c *collection
 	if err != nil {
 		return err
 	}
-	opts, sel, err := options(r, c, info)
+	opts, sel, err := s.options(r, c, info)
 	if err != nil {
 		return err
 	}
@@ -181,6 +189,9 @@ func (s *Server) list(ctx context.Context, c *collection, opts *internalversion.
 	}
 	page, more := selectPage(c, scoped, sel, plan.limit)
 	listMeta := metav1.ListMeta{ResourceVersion: formatRV(at)}
+	if !sel.shard.Empty() {
+		listMeta.ShardInfo = &metav1.ShardInfo{Selector: sel.shard.String()}
+	}
 	if more {
 		last := page[len(page)-1].key
 		listMeta.Continue = encodeContinue("/"+strings.TrimPrefix(last, sel.prefix)+"\x00", int64(at))
@@ -223,6 +234,9 @@ func errListExpired(plan listPlan, sel selection) error {
 
 // listObject puts a page into the form that was asked for.
 func (s *Server) listObject(r *http.Request, c *collection, out output, entries []entry, listMeta metav1.ListMeta) (runtime.Object, error) {
+	if out.as != asItself || !c.typed {
+		listMeta.ShardInfo = nil // a real server leaves it out of what it converts, and of custom resources
+	}
 	switch out.as {
 	case asTable:
 		return makeTable(r, c, entries, listMeta)
@@ -263,6 +277,9 @@ func (s *Server) listObject(r *http.Request, c *collection, out output, entries 
 	accessor.SetResourceVersion(listMeta.ResourceVersion)
 	accessor.SetContinue(listMeta.Continue)
 	accessor.SetRemainingItemCount(listMeta.RemainingItemCount)
+	if sharded, ok := list.(metav1.ShardedListInterface); ok {
+		sharded.SetShardInfo(listMeta.ShardInfo)
+	}
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	items.Set(reflect.MakeSlice(items.Type(), len(entries), len(entries)))
 	for i, e := range entries {

@@ -192,7 +192,7 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	opts, sel, err := options(r, c, info)
+	opts, sel, err := s.options(r, c, info)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, c *collectio
 	if err != nil {
 		return err
 	}
-	opts, sel, err := options(r, c, info)
+	opts, sel, err := s.options(r, c, info)
 	if err != nil {
 		return err
 	}

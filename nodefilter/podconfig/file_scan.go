@@ -241,7 +241,7 @@ func (s *fileSet) parse(path string, f *manifestFile, data []byte) {
 		return
 	}
 	for _, doubt := range m.doubts {
-		s.ledger.log.Warn("a part of a manifest has no effect", "where", path, "fault", doubt)
+		s.ledger.log.Warn("a part of a manifest has no effect", "where", path, "err", doubt)
 	}
 	keepFirstSeen(pod, f.pod)
 	f.pod, f.meaning, f.fault = pod, meaning, ""

@@ -63,23 +63,24 @@ const (
 	told           // the consumer has the update that says so
 )
 
-// record is one pod of one source.
+// record is one pod of one source. What an event looks at comes first: it is one
+// line of the processor's cache, and what follows is another one.
 type record struct {
-	source *sourceStore
-	uid    types.UID
-	name   types.NamespacedName
-	set    uint64
 	// newest is the newest version that the source told, also when gone.
 	newest *corev1.Pod
-	gone   bool
 	// told is the version that the consumer has; nil when it has none. A newer
 	// one in which nothing is different takes its place.
 	told *corev1.Pod
 	// offered is the version in the offer, if the record is in it.
 	offered *corev1.Pod
+	source  *sourceStore
+	name    types.NamespacedName
 
-	op   Op // the pending list that the record is in, or 0
 	node linked.Node[*record]
+	op   Op // the pending list that the record is in, or 0
+	gone bool
+	uid  types.UID
+	set  uint64
 }
 
 func newStore(names []Source, b Behaviour, log *slog.Logger) *store {

@@ -33,7 +33,7 @@ func newLedger(log *slog.Logger, source Source) *ledger {
 func (l *ledger) fail(where, message string) int {
 	n := l.note(where, message)
 	if n == 1 {
-		l.log.Warn("pod source has a fault", "where", where, "fault", message)
+		l.log.Warn("pod source has a fault", "where", where, "err", message)
 	}
 	return n
 }

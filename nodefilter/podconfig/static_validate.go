@@ -16,17 +16,17 @@ import (
 )
 
 // validatePod finds what makes a pod unusable, by the rules of Kubernetes 1.37
-// (pkg/apis/core/validation) as far as they concern what runs on a node: names,
-// containers, volumes, ports, environment, probes, resources. What an API
-// server checks beyond that for the sake of scheduling (affinity, topology spread)
-// is not checked: a static pod is not scheduled. pod has its defaults.
+// (pkg/apis/core/validation), which a kubelet applies to its static pods as well.
+// test/e2e/podsources spoils the values of a manifest one by one and lists what
+// the kubelet refuses and this takes. pod has its defaults.
 func validatePod(pod *corev1.Pod) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, meta)
 	spec, at := &pod.Spec, field.NewPath("spec")
 	volumes, faults := validateVolumes(spec.Volumes, at.Child("volumes"))
 	errs = append(errs, faults...)
-	v := containerValidator{volumes: volumes, names: sets.New[string](), grace: *spec.TerminationGracePeriodSeconds}
+	v := containerValidator{volumes: volumes, names: sets.New[string](), grace: *spec.TerminationGracePeriodSeconds,
+		restart: spec.RestartPolicy, hostUsers: spec.HostUsers == nil || *spec.HostUsers}
 	if len(spec.Containers) == 0 {
 		errs = append(errs, field.Required(at.Child("containers"), "a pod has at least one container"))
 	}
@@ -80,11 +80,22 @@ func validateSpec(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	if len(spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("schedulingGates"), "a static pod is on its node already"))
 	}
-	if d := spec.DNSConfig; spec.DNSPolicy == corev1.DNSNone && (d == nil || len(d.Nameservers) == 0) {
-		errs = append(errs, field.Required(at.Child("dnsConfig", "nameservers"), "dnsPolicy None needs at least one"))
-	} else if d != nil {
-		for i, ns := range d.Nameservers {
-			errs = append(errs, validateIP(at.Child("dnsConfig", "nameservers").Index(i), ns)...)
+	errs = append(errs, validateDNS(spec, at.Child("dnsConfig"))...)
+	for i, g := range spec.ReadinessGates {
+		errs = append(errs, invalid(at.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType), validation.IsQualifiedName(string(g.ConditionType)))...)
+	}
+	if p := spec.PreemptionPolicy; p != nil {
+		errs = append(errs, oneOf(at.Child("preemptionPolicy"), *p, preemptionPolicies)...)
+	}
+	if spec.OS != nil {
+		errs = append(errs, oneOf(at.Child("os", "name"), spec.OS.Name, osNames)...)
+	}
+	if users := spec.HostUsers; users != nil && !*users {
+		// Users of the pod's own, and the host's processes, would be two answers to one question.
+		for child, set := range map[string]bool{"hostNetwork": spec.HostNetwork, "hostPID": spec.HostPID, "hostIPC": spec.HostIPC} {
+			if set {
+				errs = append(errs, field.Forbidden(at.Child(child), "when hostUsers is false"))
+			}
 		}
 	}
 	for i, a := range spec.HostAliases {
@@ -94,22 +105,54 @@ func validateSpec(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 			errs = append(errs, invalid(at.Child("hostnames").Index(j), name, validation.IsDNS1123Subdomain(name))...)
 		}
 	}
-	if s := spec.SecurityContext; s != nil {
-		at := at.Child("securityContext")
-		errs = append(errs, validateIDs(at, s.RunAsUser, s.RunAsGroup)...)
-		errs = append(errs, validateSeccomp(s.SeccompProfile, at.Child("seccompProfile"))...)
-		if s.FSGroup != nil {
-			errs = append(errs, invalid(at.Child("fsGroup"), *s.FSGroup, validation.IsValidGroupID(*s.FSGroup))...)
-		}
-		for i, id := range s.SupplementalGroups {
-			errs = append(errs, invalid(at.Child("supplementalGroups").Index(i), id, validation.IsValidGroupID(id))...)
-		}
-	}
+	errs = append(errs, validatePodSecurity(spec, at.Child("securityContext"))...)
+	errs = append(errs, validateAffinity(spec.Affinity, at.Child("affinity"))...)
+	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, at.Child("topologySpreadConstraints"))...)
 	for name, q := range spec.Overhead {
+		errs = append(errs, validateResourceName(name, at.Child("overhead").Key(string(name)))...)
 		errs = append(errs, validateQuantity(name, q, at.Child("overhead").Key(string(name)))...)
 	}
 	for i := range spec.Tolerations {
 		errs = append(errs, validateToleration(&spec.Tolerations[i], at.Child("tolerations").Index(i))...)
+	}
+	return errs
+}
+
+// What a resolver takes.
+const (
+	maxNameservers    = 3
+	maxSearches       = 32
+	maxSearchesLength = 2048
+)
+
+// validateDNS is about what becomes the containers' resolv.conf.
+func validateDNS(spec *corev1.PodSpec, at *field.Path) (errs field.ErrorList) {
+	d := spec.DNSConfig
+	if spec.DNSPolicy == corev1.DNSNone && (d == nil || len(d.Nameservers) == 0) {
+		return field.ErrorList{field.Required(at.Child("nameservers"), "dnsPolicy None needs at least one")}
+	}
+	if d == nil {
+		return nil
+	}
+	if len(d.Nameservers) > maxNameservers {
+		errs = append(errs, field.TooMany(at.Child("nameservers"), len(d.Nameservers), maxNameservers))
+	}
+	for i, ns := range d.Nameservers {
+		errs = append(errs, validateIP(at.Child("nameservers").Index(i), ns)...)
+	}
+	if len(d.Searches) > maxSearches {
+		errs = append(errs, field.TooMany(at.Child("searches"), len(d.Searches), maxSearches))
+	}
+	if len(strings.Join(d.Searches, " ")) > maxSearchesLength {
+		errs = append(errs, field.TooLong(at.Child("searches"), "", maxSearchesLength))
+	}
+	for i, s := range d.Searches {
+		if s != "." {
+			errs = append(errs, invalid(at.Child("searches").Index(i), s, validation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(s, ".")))...)
+		}
+	}
+	for i, o := range d.Options {
+		errs = append(errs, required(at.Child("options").Index(i).Child("name"), o.Name)...)
 	}
 	return errs
 }
@@ -146,34 +189,6 @@ func validateToleration(t *corev1.Toleration, at *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("effect"), t.Effect, taintEffects)...)
 	}
 	return errs
-}
-
-// validateIDs is about the user and the group that a process runs as.
-func validateIDs(at *field.Path, user, group *int64) (errs field.ErrorList) {
-	if user != nil {
-		errs = append(errs, invalid(at.Child("runAsUser"), *user, validation.IsValidUserID(*user))...)
-	}
-	if group != nil {
-		errs = append(errs, invalid(at.Child("runAsGroup"), *group, validation.IsValidGroupID(*group))...)
-	}
-	return errs
-}
-
-var seccompTypes = []corev1.SeccompProfileType{corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined}
-
-// validateSeccomp: a profile on the node has a path, and the others have none.
-func validateSeccomp(p *corev1.SeccompProfile, at *field.Path) field.ErrorList {
-	switch {
-	case p == nil:
-		return nil
-	case p.Type == corev1.SeccompProfileTypeLocalhost && (p.LocalhostProfile == nil || *p.LocalhostProfile == ""):
-		return field.ErrorList{field.Required(at.Child("localhostProfile"), "must be set when seccomp type is Localhost")}
-	case p.Type == corev1.SeccompProfileTypeLocalhost:
-		return validateBelow(at.Child("localhostProfile"), *p.LocalhostProfile)
-	case p.LocalhostProfile != nil:
-		return field.ErrorList{field.Invalid(at.Child("localhostProfile"), *p.LocalhostProfile, "may only be set when seccomp type is Localhost")}
-	}
-	return oneOf(at.Child("type"), p.Type, seccompTypes)
 }
 
 // validateIP takes what the resolver of a container could use.

@@ -19,12 +19,20 @@ var (
 	restartPolicies          = []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
 	containerRestartPolicies = []corev1.ContainerRestartPolicy{
 		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever}
-	dnsPolicies     = []corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone}
-	taintEffects    = []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
-	protocols       = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-	pullPolicies    = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
-	messagePolicies = []corev1.TerminationMessagePolicy{corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError}
-	schemes         = []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}
+	dnsPolicies        = []corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone}
+	taintEffects       = []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	protocols          = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+	pullPolicies       = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+	messagePolicies    = []corev1.TerminationMessagePolicy{corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError}
+	preemptionPolicies = []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
+	osNames            = []corev1.OSName{corev1.Linux, corev1.Windows}
+	resizeResources    = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	resizePolicies     = []corev1.ResourceResizeRestartPolicy{corev1.NotRequired, corev1.RestartContainer}
+	exitOperators      = []corev1.ContainerRestartRuleOnExitCodesOperator{corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn}
+	restartActions     = []corev1.ContainerRestartRuleAction{corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers}
+	propagations       = []corev1.MountPropagationMode{corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional}
+	recursiveModes     = []corev1.RecursiveReadOnlyMode{corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled}
+	schemes            = []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS}
 )
 
 // containerValidator checks the containers of one pod.
@@ -32,6 +40,10 @@ type containerValidator struct {
 	volumes sets.Set[string]
 	names   sets.Set[string] // of the containers so far
 	grace   int64            // the pod's terminationGracePeriodSeconds
+	// restart is the pod's restartPolicy.
+	restart corev1.RestartPolicy
+	// hostUsers says that the containers' users are the host's.
+	hostUsers bool
 }
 
 // container is what holds for all kinds of containers. Their names are one
@@ -58,12 +70,58 @@ func (v containerValidator) container(c *corev1.Container, at *field.Path) (errs
 	errs = append(errs, validateEnvFrom(c.EnvFrom, at.Child("envFrom"))...)
 	errs = append(errs, v.mounts(c, at)...)
 	errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
-	if s := c.SecurityContext; s != nil {
-		at := at.Child("securityContext")
-		errs = append(errs, validateIDs(at, s.RunAsUser, s.RunAsGroup)...)
-		errs = append(errs, validateSeccomp(s.SeccompProfile, at.Child("seccompProfile"))...)
-		if a, p := s.AllowPrivilegeEscalation, s.Privileged; a != nil && !*a && p != nil && *p {
-			errs = append(errs, field.Invalid(at, "privileged", "cannot set allowPrivilegeEscalation to false and privileged to true"))
+	errs = append(errs, validateSecurity(c.SecurityContext, at.Child("securityContext"), v.hostUsers)...)
+	errs = append(errs, v.resizePolicy(c.ResizePolicy, at.Child("resizePolicy"))...)
+	errs = append(errs, validateRestartRules(c, at)...)
+	return errs
+}
+
+// resizePolicy is about what a change of the resources of a running container does to it.
+func (v containerValidator) resizePolicy(policies []corev1.ContainerResizePolicy, at *field.Path) (errs field.ErrorList) {
+	seen := sets.New[corev1.ResourceName]()
+	for i, p := range policies {
+		at := at.Index(i)
+		errs = append(errs, oneOf(at.Child("resourceName"), p.ResourceName, resizeResources)...)
+		errs = append(errs, oneOf(at.Child("restartPolicy"), p.RestartPolicy, resizePolicies)...)
+		if seen.Has(p.ResourceName) {
+			errs = append(errs, field.Duplicate(at.Child("resourceName"), p.ResourceName))
+		}
+		seen.Insert(p.ResourceName)
+		if v.restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
+			errs = append(errs, field.Invalid(at.Child("restartPolicy"), p.RestartPolicy, "it must be NotRequired where the pod's restartPolicy is Never"))
+		}
+	}
+	return errs
+}
+
+// What the API allows of rules and exit codes.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
+
+// validateRestartRules is about what the exit code of a container decides (KEP-5307).
+func validateRestartRules(c *corev1.Container, at *field.Path) (errs field.ErrorList) {
+	if len(c.RestartPolicyRules) == 0 {
+		return nil
+	}
+	if c.RestartPolicy == nil {
+		errs = append(errs, field.Required(at.Child("restartPolicy"), "restartPolicyRules are exceptions to it"))
+	}
+	at = at.Child("restartPolicyRules")
+	if n := len(c.RestartPolicyRules); n > maxRestartRules {
+		errs = append(errs, field.TooMany(at, n, maxRestartRules))
+	}
+	for i, r := range c.RestartPolicyRules {
+		at := at.Index(i)
+		errs = append(errs, oneOf(at.Child("action"), r.Action, restartActions)...)
+		if r.ExitCodes == nil {
+			errs = append(errs, field.Required(at.Child("exitCodes"), ""))
+			continue
+		}
+		errs = append(errs, oneOf(at.Child("exitCodes", "operator"), r.ExitCodes.Operator, exitOperators)...)
+		if n := len(r.ExitCodes.Values); n > maxExitCodes {
+			errs = append(errs, field.TooMany(at.Child("exitCodes", "values"), n, maxExitCodes))
 		}
 	}
 	return errs
@@ -322,8 +380,21 @@ func validateResourceRef(f *corev1.ResourceFieldSelector, at *field.Path) field.
 		return field.ErrorList{field.NotSupported(at.Child("resource"), f.Resource, []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage",
 			"requests.cpu", "requests.memory", "requests.ephemeral-storage"})}
 	}
+	divisors := byteDivisors
+	if name == "cpu" {
+		divisors = cpuDivisors
+	}
+	if d := f.Divisor.String(); !f.Divisor.IsZero() && !slices.Contains(divisors, d) {
+		return field.ErrorList{field.NotSupported(at.Child("divisor"), d, divisors)}
+	}
 	return nil
 }
+
+// The units in which a resource can be told.
+var (
+	cpuDivisors  = []string{"1m", "1"}
+	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+)
 
 // mounts is about the volumes that a container has.
 func (v containerValidator) mounts(c *corev1.Container, at *field.Path) (errs field.ErrorList) {
@@ -347,6 +418,7 @@ func (v containerValidator) mounts(c *corev1.Container, at *field.Path) (errs fi
 		}
 		errs = append(errs, validateBelow(at.Child("subPath"), m.SubPath)...)
 		errs = append(errs, validateBelow(at.Child("subPathExpr"), m.SubPathExpr)...)
+		errs = append(errs, validateMountModes(&m, c.SecurityContext, at)...)
 	}
 	for i, d := range c.VolumeDevices {
 		at := at.Child("volumeDevices").Index(i)
@@ -355,6 +427,30 @@ func (v containerValidator) mounts(c *corev1.Container, at *field.Path) (errs fi
 		} else {
 			// Only claims have devices, and static pods have no claims.
 			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+	}
+	return errs
+}
+
+// validateMountModes: what is mounted later below a volume, and whether it can be written.
+func validateMountModes(m *corev1.VolumeMount, s *corev1.SecurityContext, at *field.Path) (errs field.ErrorList) {
+	if p := m.MountPropagation; p != nil {
+		errs = append(errs, oneOf(at.Child("mountPropagation"), *p, propagations)...)
+		// Mounts that reach the host are for who may mount there.
+		if *p == corev1.MountPropagationBidirectional && (s == nil || s.Privileged == nil || !*s.Privileged) {
+			errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional is only for privileged containers"))
+		}
+	}
+	if r := m.RecursiveReadOnly; r != nil {
+		at := at.Child("recursiveReadOnly")
+		errs = append(errs, oneOf(at, *r, recursiveModes)...)
+		if *r == corev1.RecursiveReadOnlyEnabled || *r == corev1.RecursiveReadOnlyIfPossible {
+			if !m.ReadOnly {
+				errs = append(errs, field.Forbidden(at, "it is only for readOnly: true"))
+			}
+			if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+				errs = append(errs, field.Forbidden(at, "it is only for mountPropagation None"))
+			}
 		}
 	}
 	return errs

@@ -2,6 +2,7 @@ package podconfig
 
 import (
 	"reflect"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ func validateVolume(v *corev1.VolumeSource, at *field.Path) (errs field.ErrorLis
 	if s := v.ISCSI; s != nil {
 		at := at.Child("iscsi")
 		errs = append(errs, required(at.Child("targetPortal"), s.TargetPortal)...)
-		errs = append(errs, required(at.Child("iqn"), s.IQN)...)
+		errs = append(errs, validateIQN(s.IQN, at.Child("iqn"))...)
 		if s.Lun < 0 || s.Lun > 255 {
 			errs = append(errs, field.Invalid(at.Child("lun"), s.Lun, validation.InclusiveRangeError(0, 255)))
 		}
@@ -78,6 +79,7 @@ func validateVolume(v *corev1.VolumeSource, at *field.Path) (errs field.ErrorLis
 	}
 	if p := v.Projected; p != nil {
 		errs = append(errs, validateMode(p.DefaultMode, at.Child("projected", "defaultMode"))...)
+		paths := sets.New[string]()
 		for i := range p.Sources {
 			at := at.Child("projected", "sources").Index(i)
 			switch n := countSet(&p.Sources[i]); {
@@ -88,10 +90,33 @@ func validateVolume(v *corev1.VolumeSource, at *field.Path) (errs field.ErrorLis
 			}
 			if d := p.Sources[i].DownwardAPI; d != nil {
 				errs = append(errs, validateItems(d.Items, at.Child("downwardAPI", "items"))...)
+				for j, item := range d.Items {
+					if item.Path != "" && paths.Has(item.Path) {
+						errs = append(errs, field.Duplicate(at.Child("downwardAPI", "items").Index(j).Child("path"), item.Path))
+					}
+					paths.Insert(item.Path)
+				}
 			}
 		}
 	}
 	return errs
+}
+
+// The three forms of the name of an iSCSI node (RFC 3720, 3.2.6.3).
+var (
+	iqnForm = regexp.MustCompile(`^iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[^,;*&$|\s]+$`)
+	euiForm = regexp.MustCompile(`^eui.[[:alnum:]]{16}$`)
+	naaForm = regexp.MustCompile(`^naa.[[:alnum:]]{32}$`)
+)
+
+func validateIQN(name string, at *field.Path) field.ErrorList {
+	switch {
+	case name == "":
+		return field.ErrorList{field.Required(at, "")}
+	case iqnForm.MatchString(name), euiForm.MatchString(name), naaForm.MatchString(name):
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, name, "it must be a name such as iqn.2001-04.com.example:disk, or one that begins with eui. or naa.")}
 }
 
 // validateItems is about the files that a volume of the downward API has: paths

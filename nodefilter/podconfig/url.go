@@ -285,7 +285,7 @@ func (u *URL) report(ctx context.Context, err error) {
 	} else if u.failures > 3 {
 		level = slog.LevelDebug
 	}
-	u.log.Log(ctx, level, "manifest URL cannot be used", "where", u.place, "fault", err.Error(), "failures", u.failures, "note", hint)
+	u.log.Log(ctx, level, "manifest URL cannot be used", "where", u.place, "err", err.Error(), "failures", u.failures, "note", hint)
 }
 
 var _ Producer = (*URL)(nil)

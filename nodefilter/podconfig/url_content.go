@@ -129,7 +129,7 @@ func (u *urlContent) item(item podsItem) (urlPod, error) {
 	}
 	keepFirstSeen(pod, before.pod)
 	for _, doubt := range item.doubts {
-		u.ledger.log.Warn("a part of a manifest has no effect", "where", itemPlace(u.place, item), "fault", doubt)
+		u.ledger.log.Warn("a part of a manifest has no effect", "where", itemPlace(u.place, item), "err", doubt)
 	}
 	return urlPod{pod, meaning}, nil
 }

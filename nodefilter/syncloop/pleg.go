@@ -78,8 +78,9 @@ type PLEG struct {
 type PLEGStatus struct {
 	// LastRelist is when the last relist that succeeded began; zero before the first.
 	LastRelist time.Time `json:"lastRelist,omitzero"`
-	// Took is how long it took.
-	Took time.Duration `json:"tookNanoseconds"`
+	// Took is how long it took, and Total how long all that succeeded took.
+	Took  time.Duration `json:"tookNanoseconds"`
+	Total time.Duration `json:"totalNanoseconds"`
 	// Relists counts those that succeeded, Failed the others.
 	Relists uint64 `json:"relists"`
 	Failed  uint64 `json:"failed"`
@@ -89,6 +90,8 @@ type PLEGStatus struct {
 	// made again by the next relist.
 	Events uint64 `json:"events"`
 	NoRoom uint64 `json:"noRoom"`
+	// Waiting is what is in the channel now.
+	Waiting int `json:"waiting"`
 	// Containers is the number of containers and sandboxes of the last relist.
 	Containers int `json:"containers"`
 }
@@ -182,7 +185,9 @@ func (p *PLEG) Healthy() error {
 func (p *PLEG) Status() PLEGStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.status
+	st := p.status
+	st.Waiting = len(p.events)
+	return st
 }
 
 func (p *PLEG) relist(ctx context.Context) {
@@ -228,6 +233,7 @@ func (p *PLEG) relist(ctx context.Context) {
 	p.mu.Lock()
 	s := &p.status
 	s.LastRelist, s.Took, s.Error, s.Containers = start, time.Since(start), "", containers
+	s.Total += s.Took
 	s.Events += told
 	s.NoRoom += noRoom
 	p.mu.Unlock()

@@ -183,7 +183,7 @@ func TestPLEGPeriod(t *testing.T) {
 		if !slices.Equal(at, []time.Duration{0, 4 * time.Second, 8 * time.Second}) {
 			t.Errorf("relists at %v", at)
 		}
-		if st := p.Status(); st.Took != 3*time.Second || st.LastRelist.Sub(start) != 4*time.Second {
+		if st := p.Status(); st.Took != 3*time.Second || st.Total != st.Took || st.LastRelist.Sub(start) != 4*time.Second {
 			t.Errorf("%+v", st)
 		}
 		time.Sleep(2 * time.Second) // let the last call come back

@@ -23,6 +23,11 @@ const (
 	Probes     Handling = "HandleProbeResult"
 )
 
+// Handlings are all methods, in this order.
+func Handlings() []Handling {
+	return []Handling{Additions, Updates, Removes, Reconciles, Syncs, Cleanups, Probes}
+}
+
 // Status is a Loop at one moment.
 type Status struct {
 	// Ready says that the first full state of every configured source was handled.

@@ -12,10 +12,10 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// Feed pours what r sees into store until ctx ends, and returns its error joined
-// with its cause, or
-// until r has stopped and everything is delivered, and returns nil. An error of
-// the store ends it as well and is returned.
+// Feed pours what c, a Reflector or a Union, sees into store until ctx ends, and
+// returns its error joined with its cause, or until c has stopped and everything
+// is delivered, and returns nil. An error of the store ends it as well and is
+// returned.
 //
 // The first snapshot is one Replace, so the store is never seen half full;
 // before it nothing is called. Later each change is one Add, Update or Delete, in
@@ -24,15 +24,15 @@ import (
 // cache.DeletedFinalStateUnknown; a store whose key function does not know that
 // type gets the last known object instead. At the end of each later list the
 // store's Bookmark, if it has one, gets the list's resourceVersion. Resync is
-// never called.
+// never called. client-go's Store, DeltaFIFO and RealFIFO are such stores.
 //
 // All calls are made from the caller's goroutine, and a slow store holds up
-// nobody else: see Reflector.Events. The objects are shared with r's own store
+// nobody else: see Collection.Events. The objects are shared with c's own store
 // and with other subscribers, and by default in parts with each other (see
 // reflector.ObjectsShared): they must not be changed.
-func Feed[T any](ctx context.Context, r *reflector.Reflector[T], store cache.ReflectorStore) error {
+func Feed[T any](ctx context.Context, c reflector.Collection[T], store cache.ReflectorStore) error {
 	f := feed[T]{store: store, first: make(map[decode.Key]T)}
-	for ev := range r.Events(ctx) {
+	for ev := range c.Events(ctx) {
 		if err := f.apply(ev); err != nil {
 			return err
 		}

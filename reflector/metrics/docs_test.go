@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the table of docs/metrics.md and 
 
 const (
 	docPath   = "../../docs/metrics.md"
-	rulesPath = "../../docs/alerts/nodewatch.rules.yml"
+	rulesPath = "../../deploy/alerts/nodewatch.rules.yml"
 	begin     = "<!-- begin table -->\n"
 	end       = "<!-- end table -->\n"
 )

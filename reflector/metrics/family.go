@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,22 @@ type family struct {
 	name    string // for docs and tests; desc hides it
 	desc    *prometheus.Desc
 	collect func(ch chan<- prometheus.Metric, l labels, samples []sample)
+}
+
+// ofUnions are the metrics that a union has of its own. What its members count would be counted twice.
+var ofUnions = []string{
+	"nodewatch_synced", "nodewatch_freshness_age_seconds", "nodewatch_quarantined_objects", "nodewatch_panics_total",
+	"nodewatch_subscribers", "nodewatch_mailbox_depth", "nodewatch_mailbox_age_seconds", "nodewatch_pending_events",
+	"nodewatch_coalesced_events_total", "nodewatch_resyncs_total", "nodewatch_retained_objects",
+	"nodewatch_handler_duration_seconds",
+}
+
+// of returns the samples of those that have the metric.
+func (f family) of(samples []sample) []sample {
+	if slices.Contains(ofUnions, f.name) {
+		return samples
+	}
+	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.status.Members != nil })
 }
 
 func newFamily(name, help string, extra ...string) family {
@@ -127,6 +144,23 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// pending adds up what is pending by policy.
+func pending(s sample) map[string]uint64 {
+	by := make(map[string]uint64)
+	for _, m := range s.stats.Mailboxes {
+		by[m.Policy.String()] += uint64(m.Depth)
+	}
+	return by
+}
+
+// blocked is how long the reflector has been waiting for room.
+func blocked(s sample) float64 {
+	if s.stats.BlockedSince.IsZero() {
+		return 0
+	}
+	return age(s.now, s.stats.BlockedSince)
+}
+
 // one is a set with one member.
 func one[K comparable](k K) map[K]uint64 { return map[K]uint64{k: 1} }
 
@@ -149,6 +183,8 @@ var families = []family{
 		math.Min, func(s sample) float64 { return number(s.status.ResourceVersion) }),
 	gauge("nodewatch_store_objects", "Objects in the store.",
 		sum, func(s sample) float64 { return float64(s.status.Objects) }),
+	gauge("nodewatch_retained_objects", "Deleted objects that are kept for look-ups (Config.Retain).",
+		sum, func(s sample) float64 { return float64(s.stats.Retained) }),
 	gauge("nodewatch_quarantined_objects", "Objects whose newest version does not decode or was failed by the transform. An older version that is in the store stays there.",
 		sum, func(s sample) float64 { return float64(len(s.status.Quarantined)) }),
 
@@ -181,7 +217,7 @@ var families = []family{
 		func(s reflector.Stats) float64 { return float64(s.Regressions) }),
 	counter("nodewatch_decode_errors_total", "Objects that did not decode, or that the transform failed.",
 		func(s reflector.Stats) float64 { return float64(s.DecodeErrors) }),
-	counter("nodewatch_panics_total", "Panics of transforms and handlers that were caught.",
+	counter("nodewatch_panics_total", "Panics of transforms, handlers and predicates that were caught.",
 		func(s reflector.Stats) float64 { return float64(s.Panics) }),
 
 	counter("nodewatch_wire_bytes_total", "Bytes of response bodies as they came, before decompression.",
@@ -195,8 +231,16 @@ var families = []family{
 		math.Max, func(s sample) float64 { return float64(s.stats.MailboxDepth) }),
 	gauge("nodewatch_mailbox_age_seconds", "Seconds that the oldest event which a subscriber has not taken has been waiting; 0 without one.",
 		math.Max, func(s sample) float64 { return s.stats.MailboxAge.Seconds() }),
+	set(prometheus.GaugeValue, "nodewatch_pending_events", "Events that subscribers have not taken yet, in all, by their policy.",
+		"policy", reflector.Policies(), pending),
 	counter("nodewatch_coalesced_events_total", "Events that were merged into a later one because a subscriber was behind.",
 		func(s reflector.Stats) float64 { return float64(s.Coalesced) }),
+	counter("nodewatch_resyncs_total", "Times that what a subscriber had not taken was dropped, and the difference was told instead.",
+		func(s reflector.Stats) float64 { return float64(s.Resyncs) }),
+	counter("nodewatch_blocked_seconds_total", "Seconds that the reflector waited for subscribers of policy block.",
+		func(s reflector.Stats) float64 { return s.BlockedTotal.Seconds() }),
+	gauge("nodewatch_blocked_age_seconds", "Seconds since the reflector began to wait for a subscriber of policy block; 0 when it does not wait.",
+		math.Max, blocked),
 	histogram("nodewatch_handler_duration_seconds", "Time that a subscriber took for one event.",
 		func(s reflector.Stats) reflector.Histogram { return s.HandlerDuration }),
 }

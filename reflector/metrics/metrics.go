@@ -73,7 +73,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for labels, samples := range c.read(time.Now()) {
 		for _, f := range families {
-			f.collect(ch, labels, samples)
+			if having := f.of(samples); len(having) > 0 {
+				f.collect(ch, labels, having)
+			}
 		}
 	}
 }

@@ -54,7 +54,9 @@ func fullSource() *fakeSource {
 			LastByte: now.Add(-21 * time.Second), LastBookmark: now.Add(-22 * time.Second),
 			BackoffDelay: 23 * time.Second, BackoffTotal: 2400 * time.Millisecond,
 			ListDuration: hist(25, 26*time.Second), WatchDuration: hist(27, 28*time.Second), HandlerDuration: hist(29, 30*time.Second),
-			Subscribers: 31, MailboxDepth: 32, MailboxAge: 34 * time.Second, Coalesced: 33,
+			Subscribers: 31, MailboxDepth: 32, MailboxAge: 34 * time.Second, Coalesced: 33, Resyncs: 35,
+			Mailboxes:    []reflector.Mailbox{{Depth: 36}, {Policy: reflector.Resync, Depth: 37}, {Policy: reflector.Resync, Depth: 1}},
+			BlockedSince: now.Add(-39 * time.Second), BlockedTotal: 40 * time.Second, Retained: 41,
 		},
 	}
 }

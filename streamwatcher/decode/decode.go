@@ -68,7 +68,7 @@ type Config struct {
 
 	// Intern is how many strings are remembered, so that objects share them: label
 	// keys, image names, node names. A string is remembered when it comes again, if it has at most
-	// 96 bytes; it then stands alone and not in its object's buffer. Each place takes 12
+	// 192 bytes; it then stands alone and not in its object's buffer. Each place takes 12
 	// bytes, and about 60 when it is in use. 0 remembers none, but those of DecodeShared: as many as Share.
 	Intern int
 

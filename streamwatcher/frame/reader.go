@@ -5,8 +5,10 @@ import (
 )
 
 const (
-	// startBytes is the size of the first window, and of one that waits with little to do.
+	// startBytes is the size of the first window.
 	startBytes = 4 << 10
+	// idleBytes is the size of a window that waits with little to do: it has room for a bookmark.
+	idleBytes = 512
 	// busyBytes is up to where a window grows because each read fills it. Where a value needs
 	// more, it grows further.
 	busyBytes = 128 << 10
@@ -111,13 +113,13 @@ func (r *Reader) room() {
 		r.moveTo(make([]byte, max(startBytes, 2*live)), from)
 	case r.full && size < busyBytes:
 		r.idle = 0
-		r.moveTo(make([]byte, max(startBytes, 2*size)), from)
+		r.moveTo(make([]byte, 2*size), from)
 	case live == 0 && size > 0:
 		buf := r.buf
 		if r.idle++; r.end > size/4 {
 			r.idle = 0
-		} else if size > startBytes && r.idle >= idleWaits {
-			buf = make([]byte, startBytes)
+		} else if size > idleBytes && r.idle >= idleWaits {
+			buf = make([]byte, idleBytes)
 		}
 		r.moveTo(buf, from)
 	case size-r.end >= min(minRead, size/4) && size > 0:

@@ -185,8 +185,8 @@ func TestWindowOfAnIdleStream(t *testing.T) {
 			}
 		}
 		last = len(r.buf)
-		if i == 40+idleWaits+1 && last != startBytes {
-			t.Errorf("a window of %d bytes after %d small values, want %d", last, idleWaits+2, startBytes)
+		if i == 40+idleWaits+1 && last != idleBytes {
+			t.Errorf("a window of %d bytes after %d small values, want %d", last, idleWaits+2, idleBytes)
 		}
 	}
 	if windows != 1 {

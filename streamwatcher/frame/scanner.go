@@ -15,7 +15,9 @@ type JSONScanner struct {
 	place place
 	depth int
 	// open is a stack of one bit a level: 1 for an array, 0 for an object.
-	open [MaxDepth/64 + 1]uint64
+	// Objects of the API are some twenty levels deep; deep is for what is below those of open.
+	open [2]uint64
+	deep []uint64
 }
 
 // place is where in a value the scanner stands.
@@ -150,7 +152,7 @@ func ValueEnd(b []byte) (int, error) {
 }
 
 func (s *JSONScanner) push(array bool) {
-	word, bit := &s.open[s.depth/64], uint64(1)<<(s.depth%64)
+	word, bit := s.word(s.depth), uint64(1)<<(s.depth%64)
 	if array {
 		*word |= bit
 	} else {
@@ -160,7 +162,19 @@ func (s *JSONScanner) push(array bool) {
 }
 
 func (s *JSONScanner) top() (array bool) {
-	return s.open[(s.depth-1)/64]&(1<<((s.depth-1)%64)) != 0
+	return *s.word(s.depth - 1)&(1<<((s.depth-1)%64)) != 0
+}
+
+// word returns where the bit of a level is.
+func (s *JSONScanner) word(level int) *uint64 {
+	i := level / 64
+	if i < len(s.open) {
+		return &s.open[i]
+	}
+	if i -= len(s.open); i == len(s.deep) {
+		s.deep = append(s.deep, 0)
+	}
+	return &s.deep[i]
 }
 
 // class is what a byte means outside of strings. Those up to scalar are passed

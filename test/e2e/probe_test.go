@@ -223,6 +223,9 @@ func (w *world) writeListMeta(out *strings.Builder, object map[string]any, asked
 	token, _ := meta["continue"].(string)
 	fmt.Fprintf(out, "resourceVersion %s, continue %t, remainingItemCount %v\n",
 		w.version(rv, asked), token != "", meta["remainingItemCount"])
+	if info, ok := meta["shardInfo"].(map[string]any); ok {
+		fmt.Fprintf(out, "shardInfo %v\n", info["selector"])
+	}
 }
 
 // writeTable writes columns and rows; ages are left out.

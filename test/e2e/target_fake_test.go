@@ -20,7 +20,10 @@ type fakeTarget struct {
 	config rest.Config // without a user
 }
 
-func startFake(t *testing.T) target {
+func startFake(t *testing.T) target { return startFakeWith(t, listwatchtest.Config{}) }
+
+// startFakeWith starts a server whose users are those of package apiserver.
+func startFakeWith(t *testing.T, config listwatchtest.Config) target {
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -33,14 +36,13 @@ func startFake(t *testing.T) target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := listwatchtest.New(listwatchtest.Config{
-		Tokens: map[string]string{
-			token(apiserver.Admin): string(apiserver.Admin),
-			token(apiserver.Weak):  string(apiserver.Weak),
-			token(apiserver.Node):  string(apiserver.Node),
-		},
-		Authorize: authorize,
-	})
+	config.Tokens = map[string]string{
+		token(apiserver.Admin): string(apiserver.Admin),
+		token(apiserver.Weak):  string(apiserver.Weak),
+		token(apiserver.Node):  string(apiserver.Node),
+	}
+	config.Authorize = authorize
+	server := listwatchtest.New(config)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); err != nil {

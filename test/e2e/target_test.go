@@ -32,6 +32,11 @@ var starters = map[string]func(*testing.T) target{"real": startReal, "fake": sta
 // onTargets runs test once for each target that -target names, each time with
 // a fresh one.
 func onTargets(t *testing.T, test func(t *testing.T, tg target)) {
+	onTargetsOf(t, starters, test)
+}
+
+// onTargetsOf is onTargets with targets that others start.
+func onTargetsOf(t *testing.T, starters map[string]func(*testing.T) target, test func(t *testing.T, tg target)) {
 	for _, name := range []string{"real", "fake"} {
 		if !wanted(name) {
 			continue
@@ -50,8 +55,11 @@ func onTargets(t *testing.T, test func(t *testing.T, tg target)) {
 }
 
 // startReal starts etcd and kube-apiserver.
-func startReal(t *testing.T) target {
-	s, err := apiserver.Start(t.Context(), apiserver.Config{Binaries: binaries, Dir: t.TempDir()})
+func startReal(t *testing.T) target { return startRealWith(t) }
+
+// startRealWith starts them with more arguments for kube-apiserver.
+func startRealWith(t *testing.T, args ...string) target {
+	s, err := apiserver.Start(t.Context(), apiserver.Config{Binaries: binaries, Dir: t.TempDir(), ExtraArgs: args})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
 // apply does a step.
@@ -25,16 +26,32 @@ func (w *world) apply(s step) {
 	case "http":
 		w.applyURL(s)
 	}
+	if w.model != nil {
+		w.model.after(w.place, s)
+	}
 }
 
 // applyAPI changes the pods of the API server.
 func (w *world) applyAPI(s step) {
-	if s.op == "relist" {
+	switch s.op {
+	case "relist":
 		w.relist(s)
-		return
+	case "burst":
+		// Nobody reads meanwhile. It is less than the kubelet's channel holds: after that it would
+		// wait for its reader, and so would this.
+		ops := operations[kubetypes.ApiserverSource]
+		for i := range burst {
+			if op := ops[(s.value*7+i*5)%len(ops)]; op != "relist" && op != "burst" {
+				w.change(step{"api", op, (s.slot + i/2) % 4, (s.value + i) % 6})
+			}
+		}
+	default:
+		w.change(s)
 	}
-	w.change(s)
 }
+
+// burst is how many changes a slow reader has missed.
+const burst = 24
 
 // relist is an outage after which the server has forgotten what happened in it.
 func (w *world) relist(s step) {

@@ -247,22 +247,23 @@ func BenchmarkEvent(b *testing.B) {
 }
 
 // TestCost: the cost of an event does not grow with the pods of the node, and is a small part of
-// the kubelet's. The limits leave room for a noisy machine: what is promised is 1.5 and 30.
+// the kubelet's: what is promised.
 func TestCost(t *testing.T) {
 	kubelet, apart, ours := impls[0], impls[1], impls[2]
 	var f map[string]figures
 	growth := math.Inf(1)
-	// Whoever else uses the processor's caches makes it worse, and never better.
-	for tries := 0; growth > 2.5 && tries < 4; tries++ {
+	// Whoever else uses the processor's caches makes it worse, and never better. On a quiet
+	// machine it is about 1.15.
+	for tries := 0; growth > 1.5 && tries < 4; tries++ {
 		f = best(12, nodeSizes, impls[1:])
 		growth = min(growth, f[figureKey(ours.name, 2000)].cpu/f[figureKey(ours.name, 110)].cpu)
 	}
-	if growth > 2.5 {
-		t.Errorf("an event costs %.2f times as much with 2,000 pods as with 110, want about 1", growth)
+	if growth > 1.5 {
+		t.Errorf("an event costs %.2f times as much with 2,000 pods as with 110, want at most 1.5", growth)
 	}
 	at500 := best(4, []int{500}, []impl{kubelet, ours})
 	gain := at500[figureKey(kubelet.name, 500)].cpu / at500[figureKey(ours.name, 500)].cpu
-	if gain < 20 {
+	if gain < 30 {
 		t.Errorf("with 500 pods the kubelet's package needs %.1f times as much CPU, want at least 30", gain)
 	}
 	for _, n := range nodeSizes {

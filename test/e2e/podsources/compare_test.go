@@ -113,8 +113,11 @@ func (w *world) compare(s step, counts map[string]int) error {
 			return fmt.Errorf("%s: %w", r.who, r.wrong)
 		}
 	}
-	if d := differences(w.theirs, w.mine); len(d) > 0 {
+	if d := w.differences(); len(d) > 0 {
 		return fmt.Errorf("the readers have different pods:\n\t%s\n%s", strings.Join(d, "\n\t"), w.transcript())
+	}
+	if w.model != nil {
+		return w.compareImproved(s)
 	}
 	for _, source := range sources {
 		theirs, mine := w.theirs.of(source), w.mine.of(source)
@@ -213,6 +216,14 @@ func once(us []told) bool {
 		}
 	}
 	return true
+}
+
+// differences are those of what the readers have, by the rules of the mode.
+func (w *world) differences() []string {
+	if w.model != nil {
+		return w.model.differences(w.theirs, w.mine)
+	}
+	return differences(w.theirs, w.mine)
 }
 
 // differences are those of the states, the barriers' too.

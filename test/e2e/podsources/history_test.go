@@ -36,7 +36,7 @@ func (h history) String() string {
 
 // operations are of each source; what comes twice is twice as likely.
 var operations = map[string][]string{
-	"api": {"add", "add", "add", "status", "status", "label", "annotate", "spec", "local", "meta", "terminate", "delete", "recreate", "relist"},
+	"api": {"add", "add", "add", "status", "status", "label", "annotate", "spec", "local", "meta", "terminate", "delete", "recreate", "relist", "burst"},
 	"file": {"write", "write", "again", "touch", "invalid", "half", "remove", "rename", "save",
 		"dup", "backup", "hidden"},
 	"http": {"pod", "list", "list", "same", "same", "invalid", "garbage", "refused", "nothing", "nothing", "none", "gone", "dup"},

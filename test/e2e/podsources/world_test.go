@@ -35,6 +35,9 @@ type world struct {
 	said    bool   // the URL has a new answer
 	body    string // the last one that was not empty
 
+	// model is there in the improved mode: what the files and the URL mean there.
+	model *model
+
 	kubelet *config.PodConfig
 	ours    *podconfig.PodConfig
 	theirs  *reader
@@ -49,10 +52,15 @@ const (
 
 // run gives a history to both. The counts are of the rules that were needed.
 func run(p *place, h history, patience time.Duration) (counts map[string]int, err error) {
+	return runWith(p, h, patience, nil)
+}
+
+// runWith is run in the improved mode where there is a model, else in the compatible one.
+func runWith(p *place, h history, patience time.Duration, m *model) (counts map[string]int, err error) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	defer cancel()
 	p.used++
-	w := &world{place: p, patience: patience, api: listwatchtest.Start(listwatchtest.Config{}), theirs: newReader(), mine: newReader()}
+	w := &world{place: p, patience: patience, model: m, api: listwatchtest.Start(listwatchtest.Config{}), theirs: newReader(), mine: newReader()}
 	defer w.api.Close()
 
 	// What is before the start: the sources of the kubelet have come to it, and tell nobody.
@@ -117,19 +125,23 @@ func (w *world) startKubelet(ctx context.Context) map[string]func([]*v1.Pod) {
 
 // startOurs returns what stops it and says whether it did so in time.
 func (w *world) startOurs(ctx context.Context) (stop func() error) {
-	const compatible = podconfig.KubeletCompatible
-	api, err := podconfig.NewAPIServer(podconfig.APIServerConfig{Behaviour: compatible, Pods: nodefilter.Config{
+	behaviour := podconfig.KubeletCompatible
+	if w.model != nil {
+		behaviour = podconfig.Improved
+		w.model.begin(w.place)
+	}
+	api, err := podconfig.NewAPIServer(podconfig.APIServerConfig{Behaviour: behaviour, Pods: nodefilter.Config{
 		REST: w.api.RESTConfig(), Node: node,
 		Reflector: func(c *reflector.Config[*v1.Pod]) {
 			c.Backoff.Min, c.Backoff.Max = 10*time.Millisecond, 20*time.Millisecond
 		}}})
 	must(err)
-	files, err := podconfig.NewFiles(podconfig.FileConfig{Behaviour: compatible, Paths: []string{w.place.dir}, Node: node, Rescan: period})
+	files, err := podconfig.NewFiles(podconfig.FileConfig{Behaviour: behaviour, Paths: []string{w.place.dir}, Node: node, Rescan: period})
 	must(err)
-	url, err := podconfig.NewURL(podconfig.URLConfig{Behaviour: compatible, URL: w.place.url(), Node: node, Period: period,
+	url, err := podconfig.NewURL(podconfig.URLConfig{Behaviour: behaviour, URL: w.place.url(), Node: node, Period: period,
 		Header: http.Header{sideHeader: {"ours"}}})
 	must(err)
-	w.ours, err = podconfig.New(podconfig.Config{Behaviour: compatible, Sources: []podconfig.Producer{api, files, url}})
+	w.ours, err = podconfig.New(podconfig.Config{Behaviour: behaviour, Sources: []podconfig.Producer{api, files, url}})
 	must(err)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -184,7 +196,7 @@ func (w *world) settle(ctx context.Context, s step, counts map[string]int) error
 	}
 	// A reading of files may have begun before the change and ended after it: the next one,
 	// or the next event, mends that. In the end both have the same.
-	rest := w.await(ctx, func() bool { return come() && len(differences(w.theirs, w.mine)) == 0 })
+	rest := w.await(ctx, func() bool { return come() && len(w.differences()) == 0 })
 	if err := w.compare(s, counts); err != nil {
 		return err
 	}

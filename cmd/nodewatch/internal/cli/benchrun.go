@@ -46,7 +46,7 @@ func measure(ctx context.Context, e benchEncoding, pods, events int) (rows []ben
 	}
 	web := &http.Server{Handler: srv.Handler(replay.Plain), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
-	go func() { served <- web.Serve(l) }()
+	go func() { served <- web.Serve(replay.Gather(web, l)) }()
 	defer func() {
 		err = errors.Join(err, web.Close())
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {

@@ -16,13 +16,7 @@ import (
 // server: by namespace, then name.
 func (p *podWatch) printList() error {
 	var events []output.Event
-	merge := newUnion(len(p.reflectors))
-	for source, r := range p.reflectors {
-		for _, pod := range r.Store().All() {
-			merge.apply(source, item{event: output.Event{Type: watch.Added, Pod: pod}})
-		}
-	}
-	for _, pod := range merge.shown() {
+	for _, pod := range p.collection.Store().All() {
 		events = append(events, output.Event{Type: watch.Added, Pod: pod})
 	}
 	if len(events) == 0 {

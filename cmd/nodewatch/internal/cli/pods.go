@@ -42,8 +42,8 @@ type podsOptions struct {
 	watchEvents bool
 	once        bool
 
-	initial, encoding *choice
-	pageSize          int64
+	initial, encoding, protocol *choice
+	pageSize                    int64
 
 	idleTimeout, watchTimeout, requestTimeout, syncTimeout time.Duration
 	backoffMin, backoffMax                                 time.Duration
@@ -132,6 +132,8 @@ func (o *podsOptions) groups() []flagGroup {
 	ask.set.Var(o.initial, "initial", "how the collection is read first: with a watch-list where the server has it and else a list (auto), or only with one of them")
 	o.encoding = newChoice("auto", "json", "protobuf")
 	ask.set.Var(o.encoding, "encoding", "what to ask for: protobuf or else JSON (auto), or only one of them")
+	o.protocol = newChoice("http1", "http2")
+	ask.set.Var(o.protocol, "protocol", "the HTTP version: http1, or http2 where the server has it over TLS, whose pings find a stalled relay within 30s")
 	ask.set.Int64Var(&o.pageSize, "page-size", 0, "items per list request (0 all in one)")
 
 	times := newGroup("Time limits")
@@ -283,6 +285,13 @@ func (o *podsOptions) encodingPolicy() listwatch.EncodingPolicy {
 		return listwatch.EncodingProtobuf
 	}
 	return listwatch.EncodingAuto
+}
+
+func (o *podsOptions) httpVersion() listwatch.Protocol {
+	if o.protocol.value == "http2" {
+		return listwatch.HTTP2
+	}
+	return listwatch.HTTP1
 }
 
 // run does what the flags say.

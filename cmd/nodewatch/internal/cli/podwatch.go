@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,7 +27,7 @@ import (
 type podReflector = reflector.Reflector[*corev1.Pod]
 
 // podWatch is one run of the command pods: a reflector for each node (field
-// selectors have no "or"), and one printer for all their events.
+// selectors have no "or"), a union of them where there are several, and one printer.
 type podWatch struct {
 	options  *podsOptions
 	rest     *rest.Config
@@ -38,6 +37,7 @@ type podWatch struct {
 
 	registry   reflector.Registry
 	reflectors []*podReflector
+	collection reflector.Collection[*corev1.Pod] // what they have together
 	// disconnected receives the first end of a watch, with --exit-on-disconnect.
 	disconnected chan error
 }
@@ -77,21 +77,6 @@ func (p *podWatch) run(ctx context.Context) error {
 		waitAtMost(&group, stopGrace)
 		p.terminal.Progress("")
 	}()
-	failed := make(chan error, len(p.reflectors))
-	for _, r := range p.reflectors {
-		group.Go(func() {
-			if !p.options.once {
-				awaitSubscriber(running, r)
-			}
-			if err := r.Run(running); err != nil && running.Err() == nil {
-				failed <- err
-			}
-		})
-	}
-	synced := make(chan error, 1)
-	group.Go(func() { synced <- p.waitForSync(ctx) })
-	group.Go(func() { p.showProgress(ctx) })
-
 	// The printer is not in the group: a write to a pipe that nobody reads
 	// cannot be ended.
 	printed := make(chan error, 1)
@@ -100,6 +85,15 @@ func (p *podWatch) run(ctx context.Context) error {
 		events := p.subscribe(ctx)
 		go func() { printed <- quiet(p.print(events)) }()
 	}
+	failed := make(chan error, 1)
+	group.Go(func() {
+		if err := p.collection.Run(running); err != nil {
+			failed <- err
+		}
+	})
+	synced := make(chan error, 1)
+	group.Go(func() { synced <- p.waitForSync(ctx) })
+	group.Go(func() { p.showProgress(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -167,45 +161,63 @@ func (p *podWatch) maxAge() time.Duration {
 }
 
 // build makes the reflectors. It sends nothing.
-func (p *podWatch) build() error {
+func (p *podWatch) build() (err error) {
+	switch nodes := p.options.nodes; {
+	case p.options.allNodes:
+		p.collection, err = p.allNodes()
+	case len(nodes) == 1:
+		p.collection, err = p.oneNode(nodes[0])
+	default:
+		p.collection, err = reflector.NewUnion(reflector.UnionConfig[*corev1.Pod]{
+			Name: unionName, Member: p.oneNode, Registry: &p.registry, Logger: p.log,
+		}, nodes...)
+	}
+	return err
+}
+
+// unionName cannot be that of a node, whose reflectors have their names.
+const unionName = "union_of_nodes"
+
+func (p *podWatch) allNodes() (*podReflector, error) {
 	o := p.options
-	if o.allNodes {
-		lc := listwatch.Config{REST: p.rest, Namespace: o.namespace, LabelSelector: o.labels, FieldSelector: o.fields, Logger: p.log}
-		lc.Resource = corev1.SchemeGroupVersion.WithResource("pods")
-		p.adjustListWatch(&lc)
-		lw, err := listwatch.New[*corev1.Pod](lc)
-		if err != nil {
-			return connectionError(err)
-		}
-		rc := reflector.Config[*corev1.Pod]{Name: "all-nodes", ListerWatcher: lw, OnStop: lw.Close, Registry: &p.registry, Logger: p.log}
-		g := p.adjustReflector(&rc)
-		r, err := reflector.New(rc)
-		if err != nil {
-			return err
-		}
-		g.reflector = r
-		p.reflectors = []*podReflector{r}
-		return nil
+	lc := listwatch.Config{REST: p.rest, Namespace: o.namespace, LabelSelector: o.labels, FieldSelector: o.fields, Logger: p.log}
+	lc.Resource = corev1.SchemeGroupVersion.WithResource("pods")
+	p.adjustListWatch(&lc)
+	lw, err := listwatch.New[*corev1.Pod](lc)
+	if err != nil {
+		return nil, connectionError(err)
 	}
-	for _, node := range o.nodes {
-		var g *guard
-		r, err := nodefilter.NewPodReflector(nodefilter.Config{
-			REST: p.rest, Node: node, Namespace: o.namespace, LabelSelector: o.labels, FieldSelector: o.fields,
-			ListWatch: p.adjustListWatch,
-			Reflector: func(rc *reflector.Config[*corev1.Pod]) { g = p.adjustReflector(rc) },
-			Name:      node, Registry: &p.registry, Logger: p.log,
-		})
-		if err != nil {
-			return connectionError(bare(err))
-		}
-		g.reflector = r
-		p.reflectors = append(p.reflectors, r)
+	rc := reflector.Config[*corev1.Pod]{Name: "all-nodes", ListerWatcher: lw, OnStop: lw.Close, Registry: &p.registry, Logger: p.log}
+	g := p.adjustReflector(&rc)
+	r, err := reflector.New(rc)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	g.reflector = r
+	p.reflectors = []*podReflector{r}
+	return r, nil
+}
+
+func (p *podWatch) oneNode(node string) (*podReflector, error) {
+	o := p.options
+	var g *guard
+	r, err := nodefilter.NewPodReflector(nodefilter.Config{
+		REST: p.rest, Node: node, Namespace: o.namespace, LabelSelector: o.labels, FieldSelector: o.fields,
+		ListWatch: p.adjustListWatch,
+		Reflector: func(rc *reflector.Config[*corev1.Pod]) { g = p.adjustReflector(rc) },
+		Name:      node, Registry: &p.registry, Logger: p.log,
+	})
+	if err != nil {
+		return nil, connectionError(bare(err))
+	}
+	g.reflector = r
+	p.reflectors = append(p.reflectors, r)
+	return r, nil
 }
 
 func (p *podWatch) adjustListWatch(c *listwatch.Config) {
 	c.Encoding = p.options.encodingPolicy()
+	c.Protocol = p.options.httpVersion()
 	c.RequestTimeout = p.options.requestTimeout
 }
 
@@ -240,22 +252,19 @@ func (p *podWatch) waitForSync(ctx context.Context) error {
 		waiting, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	errs := make(chan error, len(p.reflectors))
-	for _, r := range p.reflectors {
-		go func() { errs <- r.WaitForSync(waiting) }()
-	}
+	synced := make(chan error, 1)
+	go func() { synced <- p.collection.WaitForSync(waiting) }()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
-	for missing := len(p.reflectors); missing > 0; {
+	for {
 		select {
-		case err := <-errs:
-			if err != nil {
-				if ctx.Err() != nil {
-					return nil // interrupted
-				}
+		case err := <-synced:
+			switch {
+			case err == nil || ctx.Err() != nil: // interrupted
+				return nil
+			default:
 				return p.notSynced(timeout)
 			}
-			missing--
 		case <-look.C:
 			if p.options.once && timeout == 0 {
 				if err := p.firstFailure(); err != nil {
@@ -264,7 +273,6 @@ func (p *podWatch) waitForSync(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // notSynced says which nodes are missing and why.
@@ -321,64 +329,32 @@ type item struct {
 	synced  bool // no event: that snapshot is complete
 }
 
-// awaitSubscriber returns when the printer has subscribed, which it does within
-// microseconds. One that came later would find what had happened by then merged
-// into its snapshot, and what is printed would depend on who was faster.
-func awaitSubscriber(ctx context.Context, r *podReflector) {
-	for r.Stats().Subscribers == 0 && ctx.Err() == nil {
-		runtime.Gosched()
-	}
-}
-
-// subscribe merges the events of all reflectors, through a union where there is
-// more than one. The channel is closed when they have stopped and everything
-// was handed over, or when ctx ends.
+// subscribe hands over the events of the collection. The subscription begins
+// before it returns: what happens from then on is told change by change, and is
+// not found in the first snapshot, whoever is faster. The channel is closed when
+// the collection has stopped and everything was handed over, or when ctx ends.
 func (p *podWatch) subscribe(ctx context.Context) <-chan item {
 	items := make(chan item, 256)
-	send := func(it item) bool {
-		select {
-		case items <- it:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	var mu sync.Mutex // what union says goes out in the order in which it says it
-	var merge *union
-	if len(p.reflectors) > 1 {
-		merge = newUnion(len(p.reflectors))
-	}
-	var group sync.WaitGroup
-	for source, r := range p.reflectors {
-		group.Go(func() {
-			for ev := range r.Events(ctx) {
-				it := item{
-					event:   output.Event{Type: watch.EventType(ev.Type.String()), Pod: ev.Object, FinalStateUnknown: ev.FinalStateUnknown},
-					initial: ev.Initial,
-					synced:  ev.Type == reflector.Synced,
-				}
-				if merge == nil {
-					if !send(it) {
-						return
-					}
-					continue
-				}
-				mu.Lock()
-				ok := true
-				for _, it := range merge.apply(source, it) {
-					ok = ok && send(it)
-				}
-				mu.Unlock()
-				if !ok {
-					return
-				}
-			}
-		})
-	}
+	begun := make(chan struct{})
 	go func() {
-		group.Wait()
-		close(items)
+		defer close(items)
+		for ev := range p.collection.Subscribe(ctx, reflector.Subscription[*corev1.Pod]{Name: "output", OnStart: func() { close(begun) }}) {
+			it := item{
+				event:   output.Event{Type: watch.EventType(ev.Type.String()), Pod: ev.Object, FinalStateUnknown: ev.FinalStateUnknown},
+				initial: ev.Initial,
+				synced:  ev.Type == reflector.Synced,
+			}
+			select {
+			case items <- it:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}()
+	select {
+	case <-begun:
+	case <-ctx.Done():
+	}
 	return items
 }
 
@@ -393,16 +369,31 @@ const (
 // print writes the items as they come, until there are no more.
 func (p *podWatch) print(items <-chan item) error {
 	for it := range items {
-		if err := p.write(batch(it, items)); err != nil {
+		if err := p.write(batch(it, items, p.waitsForFirstLists)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// waitsForFirstLists reports whether more rows of a first list may be on their
+// way. While nodes are missing that all failed there are none, only changes.
+func (p *podWatch) waitsForFirstLists() bool {
+	missing, failed := 0, 0
+	for _, r := range p.reflectors {
+		if s := r.Status(); !s.Synced {
+			missing++
+			if s.LastError != nil {
+				failed++
+			}
+		}
+	}
+	return missing == 0 || failed < missing
+}
+
 // batch returns the event of first and of those that can be had without
-// waiting; those of a first snapshot are waited for a moment.
-func batch(first item, items <-chan item) []output.Event {
+// waiting; those of a first snapshot are waited for a moment, if more says so.
+func batch(first item, items <-chan item, more func() bool) []output.Event {
 	var events []output.Event
 	var delay <-chan time.Time
 	for it, ok := first, true; ok; {
@@ -412,7 +403,7 @@ func batch(first item, items <-chan item) []output.Event {
 		switch {
 		case len(events) >= maxBatch:
 			return events
-		case it.initial && !it.synced && delay == nil:
+		case it.initial && !it.synced && delay == nil && len(events) == 1 && more():
 			delay = time.After(alignDelay)
 		case it.synced:
 			delay = nil

@@ -44,9 +44,10 @@ func names(events []output.Event) string {
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items := make(chan item, 10)
+		more := func() bool { return true }
 		took := func(first item) (string, time.Duration) {
 			began := time.Now()
-			return names(batch(first, items)), time.Since(began)
+			return names(batch(first, items, more)), time.Since(began)
 		}
 		check := func(what, got, want string, took, limit time.Duration) {
 			t.Helper()
@@ -82,6 +83,12 @@ func TestBatch(t *testing.T) {
 		got, d = took(item{synced: true, initial: true})
 		check("an empty first list", got, "x", d, 0)
 
+		items <- itemOf("b", true)
+		more = func() bool { return false }
+		got, d = took(itemOf("a", true))
+		check("a change while only a node that failed is missing", got, "a b", d, 0)
+		more = func() bool { return true }
+
 		close(items)
 		got, d = took(itemOf("a", true))
 		check("the end", got, "a", d, 0)
@@ -93,7 +100,7 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range 2 * maxBatch {
 		items <- itemOf(fmt.Sprint(i), false)
 	}
-	if n := len(batch(itemOf("first", false), items)); n != maxBatch {
+	if n := len(batch(itemOf("first", false), items, nil)); n != maxBatch {
 		t.Errorf("%d events in one batch, want %d", n, maxBatch)
 	}
 }

@@ -185,6 +185,11 @@ func TestSourcePrinter(t *testing.T) {
 		{Op: podconfig.Update, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{updated}},
 		{Op: podconfig.Delete, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{ending}},
 		{Op: podconfig.Remove, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{ending}},
+		// The same name at once, and another source in between.
+		{Op: podconfig.Add, Source: podconfig.FileSource, Pods: []*corev1.Pod{mirror}},
+		{Op: podconfig.Add, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{restarted}},
+		{Op: podconfig.Remove, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{restarted}},
+		{Op: podconfig.Remove, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{mirror}},
 		{Op: podconfig.Add, Source: podconfig.APIServerSource, Pods: []*corev1.Pod{restarted}},
 	}
 	var table, lines bytes.Buffer
@@ -206,15 +211,20 @@ RECONCILE   api      default       web                              status.messa
 UPDATE      api      default       web                              spec.containers[web].image: web:1 -> web:2
 DELETE      api      default       web                              0/2 Terminating, grace 30 s
 REMOVE      api      default       web                              0/2 Terminating
+ADD         file     default       s-n                              0/2 Terminating
+ADD         api      default       web                              1/2 Running, restarts 3, spec.containers[web].image: web:2 -> web:1
+REMOVE      api      default       web                              1/2 Running, restarts 3
+REMOVE      api      default       s-n                              0/2 Terminating, mirror
 ADD         api      default       web                              1/2 Running, restarts 3
 `
 	if table.String() != want {
 		t.Errorf("table:\n%s\nwant:\n%s", table.String(), want)
 	}
 	got := strings.Split(strings.TrimSpace(lines.String()), "\n")
-	if len(got) != 9 || got[0] != `{"op":"ADD","source":"file","initial":true}` ||
+	if len(got) != 13 || got[0] != `{"op":"ADD","source":"file","initial":true}` ||
 		!strings.HasPrefix(got[3], `{"op":"RECONCILE","source":"api","changed":[{"path":"status.phase","old":"Pending","new":"Running"},`) ||
-		!strings.Contains(got[7], `{"op":"REMOVE","source":"api","pod":{`) {
+		!strings.Contains(got[7], `{"op":"REMOVE","source":"api","pod":{`) ||
+		!strings.HasPrefix(got[9], `{"op":"ADD","source":"api","replaces":"1","changed":[{"path":"spec.containers[web].image","old":"web:2","new":"web:1"}],"pod":{`) {
 		t.Errorf("json:\n%s", lines.String())
 	}
 }

@@ -149,3 +149,15 @@ func byKey(list []any) (map[string]any, bool) {
 	}
 	return m, true
 }
+
+// ofInstance reports whether a field is different in any two pods of one name, and says
+// nothing of what they are made of.
+func ofInstance(c podChange) bool {
+	switch {
+	case strings.HasPrefix(c.Path, "metadata.annotations[kubernetes.io/config."):
+		return true
+	case strings.HasPrefix(c.Path, "spec."), strings.HasPrefix(c.Path, "metadata.labels"), strings.HasPrefix(c.Path, "metadata.annotations"):
+		return false
+	}
+	return true
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ type sourcePrinter struct {
 	json  bool
 	grid  *output.Grid
 	known map[knownPod]*corev1.Pod
+	// removed are the pods of a source's last update if that was a REMOVE: the ADD that
+	// follows says what is different in a pod of the same name, as a manifest's that was edited.
+	removed map[podconfig.Source]map[types.NamespacedName]*corev1.Pod
 }
 
 type knownPod struct {
@@ -32,8 +36,9 @@ func newSourcePrinter(format string) *sourcePrinter {
 	return &sourcePrinter{
 		json: format == "json",
 		// The widest words of a column that would otherwise grow.
-		grid:  output.NewGrid(map[string]int{"OP": len("RECONCILE"), "NAMESPACE": len("kube-system"), "NAME": 30}, "OP", "SOURCE", "NAMESPACE", "NAME", "CHANGE"),
-		known: map[knownPod]*corev1.Pod{},
+		grid:    output.NewGrid(map[string]int{"OP": len("RECONCILE"), "NAMESPACE": len("kube-system"), "NAME": 30}, "OP", "SOURCE", "NAMESPACE", "NAME", "CHANGE"),
+		known:   map[knownPod]*corev1.Pod{},
+		removed: map[podconfig.Source]map[types.NamespacedName]*corev1.Pod{},
 	}
 }
 
@@ -42,8 +47,10 @@ type sourceLine struct {
 	Op      podconfig.Op     `json:"op"`
 	Source  podconfig.Source `json:"source"`
 	Initial bool             `json:"initial,omitempty"`
-	Changed []podChange      `json:"changed,omitempty"`
-	Pod     *corev1.Pod      `json:"pod,omitempty"`
+	// Replaces is the UID of the pod whose name an added one has taken over.
+	Replaces types.UID   `json:"replaces,omitempty"`
+	Changed  []podChange `json:"changed,omitempty"`
+	Pod      *corev1.Pod `json:"pod,omitempty"`
 
 	old *corev1.Pod // what was written before, of an update
 }
@@ -53,14 +60,23 @@ func (p *sourcePrinter) print(buf *bytes.Buffer, u podconfig.PodUpdate) error {
 	if len(u.Pods) > 0 {
 		lines = lines[:0]
 	}
+	removed := p.removed[u.Source]
+	delete(p.removed, u.Source)
+	if u.Op == podconfig.Remove {
+		p.removed[u.Source] = map[types.NamespacedName]*corev1.Pod{}
+	}
 	for _, pod := range u.Pods {
+		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 		key := knownPod{u.Source, pod.UID}
 		l := sourceLine{Op: u.Op, Source: u.Source, Initial: u.Initial, Pod: pod}
 		if old := p.known[key]; old != nil && u.Op != podconfig.Remove {
 			l.old, l.Changed = old, podChanges(old, pod)
+		} else if old := removed[name]; old != nil && u.Op == podconfig.Add {
+			l.Replaces, l.Changed = old.UID, slices.DeleteFunc(podChanges(old, pod), ofInstance)
 		}
 		if p.known[key] = pod; u.Op == podconfig.Remove {
 			delete(p.known, key)
+			p.removed[u.Source][name] = pod
 		}
 		lines = append(lines, l)
 	}
@@ -101,6 +117,9 @@ func (l sourceLine) change() string {
 	switch now := state(l.Pod); {
 	case l.Op == podconfig.Add || l.Op == podconfig.Remove:
 		words = append(words, now)
+		if l.Replaces != "" {
+			words = append(words, l.fields()...)
+		}
 	case l.Op == podconfig.Reconcile && state(l.old) != now:
 		words = append(words, state(l.old)+" -> "+now)
 	case l.Op == podconfig.Delete && l.old.DeletionTimestamp == nil:
@@ -109,13 +128,7 @@ func (l sourceLine) change() string {
 			words = append(words, fmt.Sprintf("grace %d s", *grace))
 		}
 	default:
-		for i, c := range l.Changed {
-			if i == shownChanges {
-				words = append(words, "...")
-				break
-			}
-			words = append(words, c.String())
-		}
+		words = append(words, l.fields()...)
 	}
 	if l.Initial {
 		words = append(words, "initial")
@@ -124,6 +137,17 @@ func (l sourceLine) change() string {
 		words = append(words, "mirror")
 	}
 	return strings.Join(words, ", ")
+}
+
+// fields are the first changes.
+func (l sourceLine) fields() (words []string) {
+	for i, c := range l.Changed {
+		if i == shownChanges {
+			return append(words, "...")
+		}
+		words = append(words, c.String())
+	}
+	return words
 }
 
 // state is readiness, status and restarts, as kubectl shows them.

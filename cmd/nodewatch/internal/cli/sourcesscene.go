@@ -94,12 +94,12 @@ func startScene(ctx context.Context, log *slog.Logger) (s *scene, err error) {
 	})}
 	s.group.Go(func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the server of the demo's URL stopped", "error", err)
+			log.Error("the server of the demo's URL stopped", "err", err)
 		}
 	})
 	s.group.Go(func() {
 		if err := s.play(ctx); err != nil {
-			log.Error("the demo could not edit its manifests", "error", err)
+			log.Error("the demo could not edit its manifests", "err", err)
 		}
 	})
 	return s, nil

@@ -22,6 +22,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/nodewatch-go/nodewatch/reflector"
+	"github.com/nodewatch-go/nodewatch/reflector/debugpage"
+	"github.com/nodewatch-go/nodewatch/reflector/health"
 	"github.com/nodewatch-go/nodewatch/reflector/metrics"
 )
 
@@ -31,7 +33,7 @@ type Config struct {
 	Addr string
 	// Registry holds the reflectors that are shown.
 	Registry *reflector.Registry
-	// Expected is how many reflectors must be synced before the process is ready.
+	// Expected is how many reflectors must run and be ready before the process is.
 	Expected int
 	// MaxAge is how old the knowledge of a ready process may be; a request
 	// may ask for less or more with ?max-age=DURATION.
@@ -81,7 +83,7 @@ func Start(c Config) (*Server, error) {
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			c.Logger.Error("the metrics server stopped", "error", err)
+			c.Logger.Error("the metrics server stopped", "err", err)
 		}
 	}()
 	return s, nil
@@ -112,39 +114,39 @@ func Handler(c Config) (http.Handler, error) {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 	}
+	readiness, err := health.New(health.Config{Registry: c.Registry, AtLeast: c.Expected, MaxAge: c.MaxAge, Also: c.also})
+	if err != nil {
+		return nil, err
+	}
+	reflectors, err := debugpage.New(debugpage.Config{Registry: c.Registry, MaxAge: c.MaxAge, Title: "nodewatch: reflectors"})
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		maxAge := c.MaxAge
-		if asked := r.URL.Query().Get("max-age"); asked != "" {
-			d, err := time.ParseDuration(asked)
-			if err != nil || d <= 0 {
-				plain(w, http.StatusBadRequest, "max-age must be a positive duration, as in 30s")
-				return
-			}
-			maxAge = d
-		}
-		if why := notReady(c.Registry.Sources(), c.Expected, maxAge, time.Now()); why != "" {
-			plain(w, http.StatusServiceUnavailable, why)
-			return
-		}
-		if c.NotReady != nil {
-			if why := c.NotReady(); why != "" {
-				plain(w, http.StatusServiceUnavailable, why)
-				return
-			}
-		}
-		plain(w, http.StatusOK, "ok")
-	})
+	mux.Handle("GET /healthz", health.Live())
+	mux.Handle("GET /readyz", readiness)
+	mux.Handle("GET /debug/reflectors", reflectors)
 	index := "nodewatch\n\n/metrics\n/healthz\n/readyz?max-age=30s\n/debug/reflectors"
-	page(mux, "/debug/reflectors", func() any { return views(c.Registry.Sources()) })
 	for _, path := range slices.Sorted(maps.Keys(c.Pages)) {
 		page(mux, path, c.Pages[path])
 		index += "\n" + path
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, index) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = fmt.Fprintln(w, index) // the reader went away
+	})
 	return mux, nil
+}
+
+// also is the caller's reason not to be ready.
+func (c Config) also() error {
+	if c.NotReady != nil {
+		if why := c.NotReady(); why != "" {
+			return errors.New(why)
+		}
+	}
+	return nil
 }
 
 // page serves what content returns as JSON.
@@ -155,50 +157,4 @@ func page(mux *http.ServeMux, path string, content func() any) {
 		enc.SetIndent("", "  ")
 		_ = enc.Encode(content()) // the reader went away
 	})
-}
-
-func plain(w http.ResponseWriter, code int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(code)
-	_, _ = fmt.Fprintln(w, text) // the reader went away
-}
-
-// notReady returns why the reflectors cannot be relied on, "" when they can.
-func notReady(sources []reflector.Source, expected int, maxAge time.Duration, now time.Time) string {
-	if len(sources) < expected {
-		return fmt.Sprintf("%d of %d reflectors run", len(sources), expected)
-	}
-	for _, source := range sources {
-		s := source.Status()
-		switch age := now.Sub(s.FreshAsOf); {
-		case !s.Synced:
-			return fmt.Sprintf("%s: no complete snapshot yet (%s)%s", s.Name, s.State, because(s.LastRestart))
-		case age > maxAge:
-			return fmt.Sprintf("%s: known current only up to %s ago, the limit is %s (%s)%s",
-				s.Name, age.Round(time.Second), maxAge, s.State, because(s.LastRestart))
-		}
-	}
-	return ""
-}
-
-func because(r *reflector.Restart) string {
-	if r == nil || r.Err == nil {
-		return ""
-	}
-	return ": " + r.Err.Error()
-}
-
-// view is one reflector as /debug/reflectors shows it.
-type view struct {
-	Status reflector.Status
-	Stats  reflector.Stats
-}
-
-func views(sources []reflector.Source) []view {
-	all := make([]view, 0, len(sources))
-	for _, source := range sources {
-		all = append(all, view{source.Status(), source.Stats()})
-	}
-	return all
 }

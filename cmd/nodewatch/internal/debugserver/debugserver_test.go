@@ -144,6 +144,9 @@ func TestDebugReflectors(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
+	if _, page := f.get(t, "/debug/reflectors?format=html"); !strings.Contains(page, "<title>nodewatch: reflectors</title>") || !strings.Contains(page, ">node-a</a>") {
+		t.Errorf("no page:\n%s", page)
+	}
 	if len(got) != 1 || got[0].Status.Name != "node-a" || !got[0].Status.Synced || got[0].Status.Objects != 1 || got[0].Stats.ListItems != 1 {
 		t.Errorf("got %+v", got)
 	}

@@ -128,7 +128,7 @@ func Start(c Config) (*Cluster, error) {
 	}
 	cluster.group.Go(func() {
 		if err := cluster.server.Serve(listener); err != nil {
-			c.Logger.Error("the embedded API server stopped", "error", err)
+			c.Logger.Error("the embedded API server stopped", "err", err)
 		}
 	})
 	cluster.group.Go(func() { cluster.drive(sim) })
@@ -159,7 +159,7 @@ func (c *Cluster) drive(sim *simulation) {
 		}
 		now = time.Now()
 		if err := sim.tick(sim.nodes[next], now); err != nil {
-			c.config.Logger.Error("the demo cluster could not change a pod", "node", sim.nodes[next].name, "error", err)
+			c.config.Logger.Error("the demo cluster could not change a pod", "node", sim.nodes[next].name, "err", err)
 		}
 		due[next] = now.Add(time.Duration(300+pauses.IntN(500)) * time.Millisecond)
 	}

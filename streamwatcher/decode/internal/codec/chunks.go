@@ -35,6 +35,12 @@ func (u *usual) note(n int) {
 	}
 }
 
+// usually returns what is usual of n. The table of it is made by the first object that is its owner's alone.
+func (p *Program) usually(n *node) *usual {
+	p.usualOnce.Do(func() { p.usual = make([]usual, p.nodes) })
+	return &p.usual[n.id]
+}
+
 // variables returns the first of count new variables of n in a row, count > 0.
 func (d *state) variables(n *node, count int) layout.Ptr {
 	c := d.chunks.byNode[n.id]
@@ -45,7 +51,7 @@ func (d *state) variables(n *node, count int) layout.Ptr {
 	if c.Used() == 0 {
 		d.chunks.open = append(d.chunks.open, n)
 	}
-	return c.Take(count, d.prog.usual[n.id].number())
+	return c.Take(count, d.prog.usually(n).number())
 }
 
 // endChunks ends the object. failed says that it came to nothing, and says nothing of others.
@@ -53,7 +59,7 @@ func (d *state) endChunks(failed bool) {
 	for _, n := range d.chunks.open {
 		c := d.chunks.byNode[n.id]
 		if !failed {
-			d.prog.usual[n.id].note(c.Used())
+			d.prog.usually(n).note(c.Used())
 		}
 		c.End()
 	}

@@ -46,23 +46,30 @@ const (
 
 // pairs are those of a Program. They are safe for several goroutines.
 type pairs struct {
-	usual   []atomic.Pointer[pair] // by the node of the first
-	classes []uint16               // what the runtime allocates for as many times 8 bytes
+	// usual are by the node of the first; of nodes with the same place the one counts that came last. Few nodes
+	// are ever the first of a pair.
+	usual   [64]atomic.Pointer[pair]
+	classes []uint16 // what the runtime allocates for as many times 8 bytes
 
 	mu    sync.Mutex
-	types map[pairKey]layout.Type
+	types map[pairKey]layout.Type // made with the first
 }
 
-func newPairs(nodes int) *pairs {
-	p := &pairs{usual: make([]atomic.Pointer[pair], nodes), types: map[pairKey]layout.Type{}}
+func newPairs() *pairs { return &pairs{classes: sizeClasses()} }
+
+// sizeClasses returns the sizes that the runtime has, the same for all pairs.
+var sizeClasses = sync.OnceValue(func() (all []uint16) {
 	for size := 8; size <= maxPaired+headerSize; {
 		room := cap(slices.Grow([]byte(nil), size))
 		for ; size <= room && size <= maxPaired+headerSize; size += 8 {
-			p.classes = append(p.classes, uint16(room))
+			all = append(all, uint16(room))
 		}
 	}
-	return p
-}
+	return all
+})
+
+// of returns where it is noted what comes behind arrays of n.
+func (p *pairs) of(n *node) *atomic.Pointer[pair] { return &p.usual[n.id%len(p.usual)] }
 
 // allocated returns how many bytes the runtime takes for size, 1 to maxPaired.
 func (p *pairs) allocated(size uintptr) int {
@@ -94,7 +101,7 @@ func (p *pairs) gain(k pairKey) int {
 
 // note notes that an object has both arrays of k, and tells whether they are worth being a pair.
 func (p *pairs) note(k pairKey) bool {
-	at := &p.usual[k.first.id]
+	at := p.of(k.first)
 	was := at.Load()
 	switch {
 	case was == nil || was.pairKey != k:
@@ -120,6 +127,9 @@ func (p *pairs) typeOf(k pairKey) (layout.Type, bool) {
 			{Name: "First", Type: reflect.ArrayOf(k.count, k.first.unit().typ.Go)},
 			{Name: "Second", Type: reflect.ArrayOf(k.number, k.second.elem.typ.Go)},
 		})), true
+		if p.types == nil {
+			p.types = map[pairKey]layout.Type{}
+		}
 		p.types[k] = typ
 	}
 	return typ, ok
@@ -164,8 +174,8 @@ func (d *state) makePaired(n *node, p layout.Ptr, count int) layout.Ptr {
 func (d *state) makeFirst(n *node, count int) layout.Ptr {
 	g := &d.pairing
 	g.first, g.count = n, count
-	usual := d.pairs.usual[n.id].Load()
-	if usual == nil || !usual.sure || usual.count != count {
+	usual := d.pairs.of(n).Load()
+	if usual == nil || !usual.sure || usual.first != n || usual.count != count {
 		return layout.Ptr{}
 	}
 	at := usual.typ.New()
@@ -191,7 +201,7 @@ func (d *state) newRoot() layout.Ptr {
 // endPairs ends the turn at hand.
 func (d *state) endPairs() {
 	if g := &d.pairing; g.foreseen != nil { // in vain
-		d.pairs.usual[g.first.id].CompareAndSwap(g.foreseen, nil)
+		d.pairs.of(g.first).CompareAndSwap(g.foreseen, nil)
 	}
 	d.pairing = pairing{}
 }

@@ -69,7 +69,7 @@ func TestPairs(t *testing.T) {
 
 // A Program makes no more types of pairs than it may: the runtime keeps each.
 func TestPairsAreBounded(t *testing.T) {
-	p := newPairs(1)
+	p := newPairs()
 	byteOf := &node{typ: layout.TypeOf(reflect.TypeFor[*byte]())}
 	n := &node{kind: aSlice, elem: byteOf}
 	made := 0
@@ -91,7 +91,7 @@ func TestPairsAreBounded(t *testing.T) {
 
 // What the runtime allocates is as pairs have it.
 func TestAllocated(t *testing.T) {
-	p := newPairs(1)
+	p := newPairs()
 	for _, c := range []struct {
 		size uintptr
 		want int

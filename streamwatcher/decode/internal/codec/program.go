@@ -1,8 +1,6 @@
 package codec
 
 import (
-	"cmp"
-	"errors"
 	"hash/maphash"
 	"reflect"
 	"sync"
@@ -28,17 +26,12 @@ type Config struct {
 
 // Program reads objects of one Go type. It is safe for use by several goroutines.
 type Program struct {
-	typ   layout.Type
-	nodes int // one more than the largest id of a node
-
-	// ProtoErr and JSONErr say why objects cannot be read in that encoding, if so.
-	ProtoErr, JSONErr error
-
-	proto, json *node
-	usual       []usual // by node
+	*plan
+	usualOnce sync.Once
+	usual     []usual // by node; see usually
 
 	pool       sync.Pool // of *state
-	keys       *words    // of maps that cannot wait for the object's strings
+	keys       words     // of maps that cannot wait for the object's strings
 	quantities quantities
 	intern     *words          // nil if strings are not interned
 	seeds      [2]maphash.Seed // of Parts: those of another Program mean nothing here
@@ -57,25 +50,13 @@ func Compile(t reflect.Type, cfg Config) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{typ: layout.TypeOf(t), nodes: aNumber.id + 1, keys: newWords(256), quantities: make(quantities, 256)}
+	p := &Program{plan: planOf(t, cfg, drop)}
+	p.keys.init(16, 256)
+	p.quantities.init(16, 256, func(q *quantity) uint64 { return maphash.String(seed, q.text) })
 	p.share, p.seeds = cfg.Share, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	if cfg.Intern > 0 {
 		p.intern = newWords(cfg.Intern)
 	}
-	c := &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes, proto: true}
-	p.proto, p.ProtoErr = c.node(t, cfg.Like, drop)
-	if p.ProtoErr == nil && p.proto.kind != aStruct {
-		p.ProtoErr = errors.New("it reads protobuf by a method of its own")
-	}
-	c = &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes}
-	p.json, p.JSONErr = c.node(t, nil, drop)
-	if p.JSONErr == nil && p.json.kind != aStruct {
-		p.JSONErr = cmp.Or(p.json.left, errors.New("it reads JSON by a method of its own"))
-	}
-	if p.JSONErr == nil && cfg.EmptyTypeMeta {
-		p.json.object.checkOnly(t)
-	}
-	p.usual = make([]usual, p.nodes)
 	return p, nil
 }
 
@@ -83,7 +64,7 @@ func Compile(t reflect.Type, cfg Config) (*Program, error) {
 func (d *state) share() {
 	p := d.prog
 	p.once.Do(func() {
-		p.names, p.pairs = p.intern, newPairs(p.nodes)
+		p.names, p.pairs = p.intern, newPairs()
 		if p.share > 0 {
 			p.shares, p.smalls = newShares(p.share, p.seeds), newSmalls()
 			if p.intern == nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"reflect"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -13,7 +12,7 @@ import (
 
 // quantities are those that were parsed, by their text. Each has two places where it can stand. It is
 // safe for several goroutines.
-type quantities []atomic.Pointer[quantity]
+type quantities struct{ places[quantity] }
 
 type quantity struct {
 	text string
@@ -23,16 +22,17 @@ type quantity struct {
 
 // parse returns the Quantity that b says. Of an object that several read it must be full: String and
 // Marshal write the text that it lacks.
-func (q quantities) parse(b []byte, full bool) (resource.Quantity, error) {
+func (q *quantities) parse(b []byte, full bool) (resource.Quantity, error) {
 	if len(b) > maxWord || len(b) == 0 {
 		v, err := resource.ParseQuantity(string(b))
 		return filled(v, full && err == nil), err
 	}
-	h := maphash.Bytes(seed, b)
-	first, second := &q[h%uint64(len(q))], &q[(h+1)%uint64(len(q))]
-	e := first.Load()
+	h, t := maphash.Bytes(seed, b), q.current.Load()
+	i := t.at(h)
+	e := t.slots[i].Load()
 	if e == nil || e.text != string(b) {
-		other := second.Load()
+		j := t.after(i)
+		other := t.slots[j].Load()
 		if other == nil || other.text != string(b) {
 			text := string(b)
 			v, err := resource.ParseQuantity(text)
@@ -40,10 +40,10 @@ func (q quantities) parse(b []byte, full bool) (resource.Quantity, error) {
 				return filled(v, full && err == nil), err
 			}
 			if e != nil && (other == nil || h>>63 == 1) {
-				first = second
+				i = j
 			}
 			other = &quantity{text, v, filled(v, true)}
-			first.Store(other)
+			q.put(t, i, other)
 		}
 		e = other
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"hash/maphash"
 	"io"
-	"sync"
 	"sync/atomic"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
@@ -23,16 +22,14 @@ import (
 // nothing is ever read into a part that an object has already: such input, with a field
 // in two places, is read again without shares.
 type shares struct {
+	places[share]
 	seeds [2]maphash.Seed
-	slots []atomic.Pointer[share]
-	seen  []atomic.Uint32 // by the place of a slot: a part of the hash of what came once
 	// recent are the maps that came once, and last. A map is complete in any case, so the second object
 	// that has it can take that of the first.
 	recent [16]atomic.Pointer[share]
 	// lengths are by the hash of the first bytes of a JSON value: the lengths, four of
-	// them, that such values had. They are made when JSON is read.
-	once    sync.Once
-	lengths []atomic.Uint64
+	// them, that such values had. They are made when JSON is read, and anew when there are more places.
+	lengths atomic.Pointer[[]atomic.Uint64]
 }
 
 type share struct {
@@ -64,16 +61,15 @@ func head(b []byte) []byte {
 }
 
 func newShares(n int, seeds [2]maphash.Seed) *shares {
-	return &shares{seeds: seeds, slots: make([]atomic.Pointer[share], n), seen: make([]atomic.Uint32, n)}
+	s := &shares{seeds: seeds}
+	s.init(128, n, func(e *share) uint64 { return e.sum[0] })
+	return s
 }
 
 // first returns the first half of the sum of b, a value of n.
 func (s *shares) first(n *node, b []byte) uint64 {
 	return maphash.Bytes(s.seeds[0], b) ^ uint64(n.id)*0x9E3779B97F4A7C15
 }
-
-// place returns where a value is looked for whose sum begins with first.
-func (s *shares) place(first uint64) int { return int(first % uint64(len(s.slots))) }
 
 // sum returns the sum of b, a value of n, that begins with first.
 func (s *shares) sum(first uint64, n *node, b []byte) sum {
@@ -84,15 +80,38 @@ func (s *shares) sum(first uint64, n *node, b []byte) sum {
 // is kept at once, which does no harm.
 func sight(first uint64) uint32 { return uint32(first >> 32) }
 
-// lengthsOf returns the lengths of values of n that begin as b does.
+// came tells whether a value whose sum begins with first came before, and notes that it has now.
+func (s *shares) came(first uint64) bool {
+	t, what := s.current.Load(), sight(first)
+	if t.seen[t.at(first)].Swap(what) == what {
+		return true
+	}
+	s.miss(t, first)
+	return false
+}
+
+// didCome is came without the note.
+func (s *shares) didCome(first uint64) bool {
+	t := s.current.Load()
+	return t.seen[t.at(first)].Load() == sight(first)
+}
+
+// lengthsOf returns the lengths of values of n that begin as b does. There is one for four places.
 func (s *shares) lengthsOf(n *node, b []byte) *atomic.Uint64 {
-	s.once.Do(func() { s.lengths = make([]atomic.Uint64, (len(s.slots)+3)/4) })
-	return &s.lengths[s.first(n, head(b))%uint64(len(s.lengths))]
+	places := len(s.current.Load().slots)
+	lengths := s.lengths.Load()
+	if lengths == nil || len(*lengths) < places/4 {
+		made := make([]atomic.Uint64, (places+3)/4)
+		lengths = &made
+		s.lengths.Store(lengths)
+	}
+	return &(*lengths)[s.first(n, head(b))%uint64(len(*lengths))]
 }
 
 // find returns the value of n whose bytes are b, if it is kept.
 func (s *shares) find(first uint64, n *node, b []byte) *share {
-	if e := s.slots[s.place(first)].Load(); e != nil && e.sum[0] == first && e.sum == s.sum(first, n, b) {
+	t := s.current.Load()
+	if e := t.slots[t.at(first)].Load(); e != nil && e.sum[0] == first && e.sum == s.sum(first, n, b) {
 		return e
 	}
 	return nil
@@ -100,7 +119,7 @@ func (s *shares) find(first uint64, n *node, b []byte) *share {
 
 // keep keeps the value of n at p, whose bytes are b, and whose strings are in a buffer of its own.
 func (s *shares) keep(first uint64, n *node, p layout.Ptr, b []byte) {
-	s.slots[s.place(first)].Store(&share{s.sum(first, n, b), hold(n, p)})
+	s.store(first, &share{s.sum(first, n, b), hold(n, p)})
 }
 
 // keepRecent keeps the value for a while, if it is a map.
@@ -120,7 +139,7 @@ func (s *shares) findRecent(first uint64, n *node, b []byte) *share {
 	if e == nil || e.sum[0] != first || e.sum != s.sum(first, n, b) {
 		return nil
 	}
-	s.slots[s.place(first)].Store(e)
+	s.store(first, e)
 	return e
 }
 
@@ -271,8 +290,7 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	if d.reuse(first, n, p, content) {
 		return end, nil
 	}
-	what, place := sight(first), s.place(first)
-	second := s.seen[place].Swap(what) == what
+	second := s.came(first)
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
@@ -329,7 +347,7 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 		if d.reuse(first, n, p, b[:size]) {
 			return i + size, nil
 		}
-		second = second || s.seen[s.place(first)].Load() == sight(first)
+		second = second || s.didCome(first)
 	}
 	read := func() error {
 		next, err = d.plainJSON(n.kind, n, p, i)
@@ -344,13 +362,12 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 		return next, nil
 	}
 	first := s.first(n, content)
-	what, place := sight(first), s.place(first)
-	if second && s.seen[place].Load() == what {
+	if second && s.didCome(first) {
 		s.keep(first, n, p, content)
 		d.isShared = true
 		return next, nil
 	}
-	s.seen[place].Store(what)
+	s.came(first)
 	noteLength(lengths, len(content))
 	s.keepRecent(first, n, p, content)
 	d.noteTwin(first, n, p, content)

@@ -1,8 +1,6 @@
 package codec
 
 import (
-	"sync/atomic"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
@@ -13,11 +11,16 @@ import (
 // write to them. They are safe for several goroutines.
 type smalls struct {
 	yes, no bool
-	narrow  [256]atomic.Pointer[int32]
-	wide    [256]atomic.Pointer[int64]
+	narrow  places[int32]
+	wide    places[int64]
 }
 
-func newSmalls() *smalls { return &smalls{yes: true} }
+func newSmalls() *smalls {
+	s := &smalls{yes: true}
+	s.narrow.init(16, 256, func(v *int32) uint64 { return smallHash(*v) })
+	s.wide.init(16, 256, func(v *int64) uint64 { return smallHash(*v) })
+	return s
+}
 
 func (s *smalls) bool(v bool) layout.Ptr {
 	if v {
@@ -34,16 +37,19 @@ func (s *smalls) integer(size uintptr, v int64) layout.Ptr {
 	return layout.Of(oneOf(&s.wide, v))
 }
 
-func oneOf[N int32 | int64](table *[256]atomic.Pointer[N], v N) *N {
-	slot := &table[uint32(v)*0x9E3779B1>>24]
-	if p := slot.Load(); p != nil && *p == v {
+func oneOf[N int32 | int64](all *places[N], v N) *N {
+	t := all.current.Load()
+	i := t.at(smallHash(v))
+	if p := t.slots[i].Load(); p != nil && *p == v {
 		return p
 	}
 	p := new(N)
 	*p = v
-	slot.Store(p)
+	all.put(t, i, p)
 	return p
 }
+
+func smallHash[N int32 | int64](v N) uint64 { return uint64(uint32(v) * 0x9E3779B1 >> 24) }
 
 // hasSmall tells whether pointers to n can point to a small.
 func hasSmall(n *node) bool {

@@ -2,27 +2,29 @@ package codec
 
 import (
 	"hash/maphash"
-	"sync/atomic"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
 
 // words are strings that come again and again. Each has two places where it can stand; those that
 // fall on the same two take turns. It is safe for several goroutines.
-type words struct {
-	slots []atomic.Pointer[word]
-	seen  []atomic.Uint32 // by the same place: of what was seen once, a part of the hash, and the object's number
-}
+type words struct{ places[word] } // seen has a part of the hash, and the object's number
 
 type word struct{ text string }
 
-// maxWord is how long a word can be.
-const maxWord = 96
+// maxWord is how long a word can be. The ID of an image, a name and a digest of 71 characters, is one.
+const maxWord = 192
 
 var seed = maphash.MakeSeed()
 
 func newWords(n int) *words {
-	return &words{slots: make([]atomic.Pointer[word], n), seen: make([]atomic.Uint32, n)}
+	w := new(words)
+	w.init(128, n)
+	return w
+}
+
+func (w *words) init(first, limit int) {
+	w.places.init(first, limit, func(e *word) uint64 { return maphash.String(seed, e.text) })
 }
 
 // find returns b as a word, if it was seen before. So what comes only once, as
@@ -36,29 +38,31 @@ func (w *words) findOf(object uint8, b []byte) *word {
 		return nil
 	}
 	h := maphash.Bytes(seed, b)
-	i := h % uint64(len(w.slots))
-	first := w.slots[i].Load()
+	t := w.current.Load()
+	i := t.at(h)
+	first := t.slots[i].Load()
 	if first != nil && first.text == string(b) {
 		return first
 	}
-	j := (i + 1) % uint64(len(w.slots))
-	second := w.slots[j].Load()
+	j := t.after(i)
+	second := t.slots[j].Load()
 	if second != nil && second.text == string(b) {
 		return second
 	}
 	sight := uint32(h>>40)<<8 | uint32(object)
-	before := w.seen[i].Swap(sight)
+	before := t.seen[i].Swap(sight)
 	if before>>8 != sight>>8 { // what came before goes to the other place
-		before = w.seen[j].Swap(before)
+		before = t.seen[j].Swap(before)
 	}
 	if before>>8 != sight>>8 || before == sight && object != 0 {
+		w.miss(t, h)
 		return nil
 	}
 	if first != nil && (second == nil || h>>63 == 1) {
 		i = j
 	}
 	e := &word{string(b)}
-	w.slots[i].Store(e)
+	w.put(t, i, e)
 	return e
 }
 
@@ -75,19 +79,20 @@ func (w *words) get(b []byte) string {
 	if len(b) > maxWord || len(b) == 0 {
 		return string(b)
 	}
-	h := maphash.Bytes(seed, b)
-	first, second := &w.slots[h%uint64(len(w.slots))], &w.slots[(h+1)%uint64(len(w.slots))]
-	e := first.Load()
+	h, t := maphash.Bytes(seed, b), w.current.Load()
+	i := t.at(h)
+	e := t.slots[i].Load()
 	if e != nil && e.text == string(b) {
 		return e.text
 	}
-	if other := second.Load(); other != nil && other.text == string(b) {
+	j := t.after(i)
+	if other := t.slots[j].Load(); other != nil && other.text == string(b) {
 		return other.text
 	} else if e != nil && (other == nil || h>>63 == 1) {
-		first = second
+		i = j
 	}
 	e = &word{string(b)}
-	first.Store(e)
+	w.put(t, i, e)
 	return e.text
 }
 

@@ -1,0 +1,121 @@
+package cacheadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
+	"github.com/nodewatch-go/nodewatch/reflector"
+)
+
+// "client-go's Store, DeltaFIFO and RealFIFO are such stores": what comes out of
+// each queue of client-go makes the store behind it equal the server, after
+// changes and after a relist that finds deletes.
+func TestFeedQueues(t *testing.T) {
+	for name, queueOf := range map[string]func(known cache.Store) cache.Queue{
+		"DeltaFIFO": func(known cache.Store) cache.Queue {
+			return cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known, EmitDeltaTypeReplaced: true})
+		},
+		"RealFIFO": func(known cache.Store) cache.Queue {
+			return cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{KnownObjects: known})
+		},
+		"RealFIFO, atomic, with bookmarks": func(cache.Store) cache.Queue {
+			return cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{AtomicEvents: true, UnlockWhileProcessing: true, EmitDeltaTypeBookmark: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { queueStory(t, queueOf) })
+		})
+	}
+}
+
+func queueStory(t *testing.T, queueOf func(cache.Store) cache.Queue) {
+	srv := cluster{t, listwatchtest.New(listwatchtest.Config{})}
+	defer srv.Close()
+	srv.create("a", "b", "c")
+	r, err := reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: listerWatcher(t, srv.Server)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	q := queueOf(behind)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	wg.Go(func() {
+		if err := Feed(t.Context(), r, q); err != nil {
+			t.Errorf("Feed: %v", err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			if _, err := q.Pop(func(o any, _ bool) error { return consume(behind, o) }); err != nil {
+				if !errors.Is(err, cache.ErrFIFOClosed) {
+					t.Errorf("Pop: %v", err)
+				}
+				return
+			}
+		}
+	})
+	same := func(when string) {
+		t.Helper()
+		waitFor(t, func() bool { return text(behind.List()) == srv.has() })
+		if !q.HasSynced() {
+			t.Errorf("%s: the queue has not synced", when)
+		}
+	}
+	same("at first")
+	srv.update("a", "2")
+	srv.remove("b")
+	srv.create("d")
+	same("after changes")
+	srv.Pause()
+	srv.remove("a")
+	srv.update("d", "3")
+	srv.Compact(srv.ResourceVersion())
+	srv.CloseConnections()
+	srv.Resume()
+	same("after a relist")
+
+	cancel()
+	synctest.Wait()
+	q.Close()
+	wg.Wait()
+}
+
+// consume does with what a queue hands out what an informer does.
+func consume(store cache.Store, o any) error {
+	deltas, ok := o.(cache.Deltas)
+	if !ok {
+		deltas = cache.Deltas{o.(cache.Delta)}
+	}
+	for _, d := range deltas {
+		switch d.Type {
+		case cache.ReplacedAll:
+			info := d.Object.(cache.ReplacedAllInfo)
+			if err := store.Replace(info.Objects, info.ResourceVersion); err != nil {
+				return err
+			}
+		case cache.Bookmark:
+			store.Bookmark(d.Object.(cache.BookmarkInfo).ResourceVersion)
+		case cache.Added, cache.Updated, cache.Replaced, cache.Deleted:
+			if err := applyDeltas(store, cache.Deltas{d}); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("nobody asked for a delta %s", d.Type)
+		}
+	}
+	return nil
+}

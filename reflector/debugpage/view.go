@@ -1,0 +1,229 @@
+package debugpage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodewatch-go/nodewatch/reflector"
+	"github.com/nodewatch-go/nodewatch/reflector/health"
+)
+
+// The kinds of trouble, the worst first: the order of the page.
+const (
+	notSynced   = "not synced"
+	notFresh    = "not fresh"
+	backingOff  = "backing off"
+	blocked     = "blocked"
+	quarantined = "quarantined"
+)
+
+var troubles = []string{notSynced, notFresh, backingOff, blocked, quarantined}
+
+// view is one reflector, as JSON shows it.
+type view struct {
+	Status reflector.Status
+	Stats  reflector.Stats
+	// Trouble is what is wrong with it, the worst first.
+	Trouble []string `json:",omitempty"`
+}
+
+// viewsOf returns a view of each source, in their order.
+func viewsOf(sources []reflector.Source, maxAge time.Duration, now time.Time) []view {
+	all := make([]view, 0, len(sources))
+	for _, source := range sources {
+		v := view{Status: source.Status(), Stats: source.Stats()}
+		v.Trouble = troubleOf(v.Status, v.Stats, maxAge, now)
+		all = append(all, v)
+	}
+	return all
+}
+
+func troubleOf(s reflector.Status, c reflector.Stats, maxAge time.Duration, now time.Time) []string {
+	var all []string
+	switch {
+	case !s.Synced:
+		all = append(all, notSynced)
+	case health.NotReady(s, maxAge, now) != "":
+		all = append(all, notFresh)
+	}
+	if s.State == reflector.StateBackingOff {
+		all = append(all, backingOff)
+	}
+	if !c.BlockedSince.IsZero() {
+		all = append(all, blocked)
+	}
+	if len(s.Quarantined) > 0 {
+		all = append(all, quarantined)
+	}
+	return all
+}
+
+// Bounds of the page: so many sections, and lines in a list. One reflector alone has longer lists.
+const (
+	sectionsShown = 50
+	linesShown    = 20
+	linesOfOne    = 500
+)
+
+// pageView is what the template is given.
+type pageView struct {
+	Title   string
+	Now     time.Time
+	MaxAge  time.Duration
+	Refresh int // seconds; 0 is not
+	// One says that only the reflectors of Name are shown.
+	One  bool
+	Name string
+
+	Counts []count
+	Rows   []row
+	// Shown is how many of the rows have a section on this page, Left how many have not.
+	Shown, Left int
+}
+
+// count is one number on top.
+type count struct {
+	N     int
+	Label string
+	Bad   bool
+}
+
+// row is one reflector.
+type row struct {
+	view
+	Now time.Time
+	// ID is that of its section; empty when it is not on this page.
+	ID string
+	// Open: the section is shown unfolded.
+	Open bool
+	// Why is what the reflector's trouble comes of, fit to be shown; empty for none.
+	Why      string
+	Restarts uint64
+
+	Quarantined     []reflector.Quarantined
+	QuarantinedLeft int
+	Mailboxes       []reflector.Mailbox
+	MailboxesLeft   int
+	Members         []member
+	MembersLeft     int
+}
+
+// member is one reflector of a union.
+type member struct {
+	reflector.Member
+	Trouble []string
+	Why     string
+}
+
+// newPageView puts those in trouble first, the worst on top, then by name.
+func newPageView(c Config, sources []reflector.Source, now time.Time) pageView {
+	p := pageView{Title: c.Title, Now: now, MaxAge: c.MaxAge}
+	views := viewsOf(sources, c.MaxAge, now)
+	slices.SortStableFunc(views, func(a, b view) int {
+		return cmp.Or(cmp.Compare(rank(a.Trouble), rank(b.Trouble)), cmp.Compare(a.Status.Name, b.Status.Name),
+			cmp.Compare(a.Status.Resource, b.Status.Resource))
+	})
+	lines := linesShown
+	if len(views) == 1 {
+		lines = linesOfOne
+	}
+	for i, v := range views {
+		r := newRow(v, c.MaxAge, now, lines)
+		if i < sectionsShown {
+			r.ID = fmt.Sprintf("r%d", i)
+			p.Shown++
+			r.Open = len(views) <= 3
+		} else {
+			p.Left++
+		}
+		p.Rows = append(p.Rows, r)
+	}
+	p.Counts = countsOf(views)
+	return p
+}
+
+// rank is the place of the worst trouble; of none it is the last.
+func rank(trouble []string) int {
+	if len(trouble) == 0 {
+		return len(troubles)
+	}
+	return slices.Index(troubles, trouble[0])
+}
+
+// countsOf are the numbers on top. A union counts for itself, and its objects only
+// where its members are not shown beside it.
+func countsOf(views []view) []count {
+	shown := map[string]bool{}
+	for _, v := range views {
+		shown[v.Status.Name] = true
+	}
+	unions, fine, objects := 0, 0, 0
+	of := map[string]int{}
+	for _, v := range views {
+		members := v.Status.Members
+		if members != nil {
+			unions++
+		}
+		if len(members) == 0 || !shown[members[0].Status.Name] {
+			objects += v.Status.Objects
+		}
+		if len(v.Trouble) == 0 {
+			fine++
+		}
+		for _, t := range v.Trouble {
+			of[t]++
+		}
+	}
+	counts := []count{{N: len(views) - unions, Label: plural(len(views)-unions, "reflector")}}
+	if unions > 0 {
+		counts = append(counts, count{N: unions, Label: plural(unions, "union")})
+	}
+	counts = append(counts, count{N: fine, Label: "fine"})
+	for _, t := range troubles {
+		if of[t] > 0 {
+			counts = append(counts, count{N: of[t], Label: t, Bad: true})
+		}
+	}
+	return append(counts, count{N: objects, Label: plural(objects, "object")})
+}
+
+func newRow(v view, maxAge time.Duration, now time.Time, lines int) row {
+	r := row{view: v, Now: now, Why: why(v.Status, maxAge, now)}
+	for _, n := range v.Stats.Restarts {
+		r.Restarts += n
+	}
+	r.Quarantined, r.QuarantinedLeft = first(v.Status.Quarantined, lines)
+	r.Mailboxes, r.MailboxesLeft = first(v.Stats.Mailboxes, lines)
+	members := make([]member, len(v.Status.Members))
+	for i, m := range v.Status.Members {
+		members[i] = member{m, troubleOf(m.Status, reflector.Stats{}, maxAge, now), why(m.Status, maxAge, now)}
+	}
+	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(rank(a.Trouble), rank(b.Trouble)) })
+	r.Members, r.MembersLeft = first(members, lines)
+	return r
+}
+
+// first returns the first n of all, and how many there are more.
+func first[E any](all []E, n int) ([]E, int) {
+	if len(all) <= n {
+		return all, 0
+	}
+	return all[:n], len(all) - n
+}
+
+// why says what keeps a reflector from being current: the error of the last
+// attempt, while there is none that goes well, or how far its list has come.
+func why(s reflector.Status, maxAge time.Duration, now time.Time) string {
+	ready := health.NotReady(s, maxAge, now) == ""
+	switch {
+	case s.State == reflector.StateWatching && ready:
+		return ""
+	case s.LastRestart != nil && s.LastRestart.Err != nil:
+		return shortText(string(s.LastRestart.Reason) + ": " + s.LastRestart.Err.Error())
+	case s.ListedItems > 0:
+		return progress(s)
+	}
+	return ""
+}

@@ -1,0 +1,383 @@
+package reflector
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// homes is a server whose objects have a home each, for good, and a history of one number. The members of
+// a union select some of the homes: the key "02" those that are called 0 and 2.
+type homes struct {
+	rng     *rand.Rand
+	rv      int
+	uids    int
+	objects map[string]*thing
+	home    map[string]string // by UID
+	history []told
+}
+
+type told struct {
+	rv   int
+	typ  EventType
+	o    *thing
+	home string
+}
+
+// change makes one change. Names are used again, in any home.
+func (h *homes) change() {
+	h.rv += 10
+	name := "o" + strconv.Itoa(h.rng.IntN(8))
+	c := told{rv: h.rv, typ: Modified, o: &thing{name: name, rv: strconv.Itoa(h.rv)}}
+	have := h.objects[name]
+	switch {
+	case have == nil:
+		h.uids++
+		c.typ, c.o.uid = Added, "u"+strconv.Itoa(h.uids)
+		h.home[c.o.uid] = strconv.Itoa(h.rng.IntN(3))
+	case h.rng.IntN(3) == 0:
+		c.typ, c.o.uid = Deleted, have.uid
+	default:
+		c.o.uid = have.uid
+	}
+	c.home = h.home[c.o.uid]
+	h.history = append(h.history, c)
+	h.objects = h.at(len(h.history))
+}
+
+// at is the collection after so many changes.
+func (h *homes) at(n int) map[string]*thing {
+	objects := map[string]*thing{}
+	for _, c := range h.history[:n] {
+		if c.typ == Deleted {
+			delete(objects, c.o.name)
+		} else {
+			objects[c.o.name] = c.o
+		}
+	}
+	return objects
+}
+
+// restore forgets the last n changes. Versions are not given out again.
+func (h *homes) restore(n int) {
+	h.history = h.history[:max(0, len(h.history)-n)]
+	h.objects = h.at(len(h.history))
+	h.rv = 1
+	if len(h.history) > 0 {
+		h.rv = h.history[len(h.history)-1].rv + 1
+	}
+}
+
+func (h *homes) contents(keys []string) string {
+	objects := maps.Clone(h.objects)
+	maps.DeleteFunc(objects, func(_ string, o *thing) bool { return !strings.Contains(strings.Join(keys, ""), h.home[o.uid]) })
+	return (&fold{objects: objects}).contents()
+}
+
+// fed is what a member was told.
+type position struct {
+	at     int // changes
+	rv     int // of the newest of them
+	listed bool
+	torn   bool // the server was restored since
+}
+
+// modelUnion is a union whose members' stores are filled by hand.
+type modelUnion struct {
+	*Union[*thing]
+	h   *homes
+	pos map[uint32]*position
+}
+
+func newModelUnion(t *testing.T, h *homes, keys ...string) *modelUnion {
+	u, err := NewUnion(UnionConfig[*thing]{
+		Resource: "things",
+		Store:    NewStore(Index[*thing]{Name: "uid", Values: func(o *thing) []string { return []string{o.uid} }}),
+		Member: func(key string) (*Reflector[*thing], error) {
+			return New(Config[*thing]{Name: key, Resource: "things", ListerWatcher: unused[*thing]{}})
+		},
+	}, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &modelUnion{u, h, map[uint32]*position{}}
+}
+
+// position is where a member is; it belongs to who feeds it.
+func (u *modelUnion) position(m *member[*thing]) *position {
+	p := u.pos[m.id]
+	if p == nil {
+		p = &position{}
+		u.pos[m.id] = p
+	}
+	return p
+}
+
+// list gives a member the collection as it was after so many changes.
+func (u *modelUnion) list(m *member[*thing], n int) {
+	p, s := u.position(m), m.r.store
+	rv := 1
+	if n > 0 {
+		rv = u.h.history[n-1].rv
+	}
+	if n == len(u.h.history) {
+		rv = max(rv, u.h.rv)
+	}
+	r := s.beginReplace()
+	items := (&server{rng: u.h.rng, objects: u.h.at(n)}).list()
+	for _, o := range items {
+		if strings.Contains(m.key, u.h.home[o.uid]) && !r.testUnchanged(o.meta()) {
+			r.testPut(o.meta(), o)
+		}
+	}
+	r.commit(strconv.Itoa(rv), rv < p.rv)
+	*p = position{at: n, rv: rv, listed: true}
+}
+
+// watch gives a member the next change.
+func (u *modelUnion) watch(m *member[*thing]) {
+	p, s := u.position(m), m.r.store
+	c := u.h.history[p.at]
+	p.at, p.rv = p.at+1, c.rv
+	switch {
+	case !strings.Contains(m.key, c.home):
+	case c.typ == Deleted:
+		s.testRemove(c.o.meta(), c.o, u.h.rng.IntN(8) > 0)
+	default:
+		s.testUpsert(c.o.meta(), c.o)
+	}
+}
+
+// step is something that happens to a member.
+func (u *modelUnion) step(m *member[*thing]) {
+	p := u.position(m)
+	switch {
+	case p.torn:
+		u.list(m, len(u.h.history))
+	case !p.listed || u.h.rng.IntN(25) == 0:
+		u.list(m, p.at+u.h.rng.IntN(len(u.h.history)-p.at+1)) // of a cache that may lag
+	case p.at < len(u.h.history):
+		u.watch(m)
+	}
+}
+
+func (u *modelUnion) settled() bool {
+	for _, m := range u.members {
+		if p := u.position(m); m.leaving || !p.listed || p.torn || p.at < len(u.h.history) {
+			return false
+		}
+	}
+	return true
+}
+
+// everyone does what Run's goroutine does, and returns the members.
+func (u *modelUnion) everyone() []*member[*thing] {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	u.letGo()
+	return u.members
+}
+
+// TestUnionModel runs random histories: objects that end and come again elsewhere under their names, members
+// that lag behind each other, select the same, list late and from caches that lag, come, go and are
+// replaced, and servers that go back in time. Subscribers of all policies and limits read at random moments.
+//
+// "The store of a union has, of each name, the newest object that its members have, and every subscriber's events
+// replay to it." "Per object, events reach a subscriber in server order, and nothing is delivered twice for the
+// same (UID, resourceVersion), however many members have the object." "The objects of a member that is taken out
+// leave."
+func TestUnionModel(t *testing.T) {
+	for seed := range uint64(300) {
+		for _, rewinds := range []bool{false, true} {
+			if !t.Run(fmt.Sprintf("seed=%d,rewinds=%t", seed, rewinds), func(t *testing.T) { runUnionModel(t, seed, rewinds) }) {
+				return
+			}
+		}
+	}
+}
+
+func runUnionModel(t *testing.T, seed uint64, rewinds bool) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	h := &homes{rng: rng, rv: 10, objects: map[string]*thing{}, home: map[string]string{}}
+	sets := [][]string{{"0", "1", "2"}, {"01", "2"}, {"0", "12"}, {"012"}, {"01", "12"}, {"0", "012"}, {"1"}, {}, {"02"}}
+	u := newModelUnion(t, h, sets[rng.IntN(len(sets))]...)
+	type reader struct {
+		m     *mailbox[*thing]
+		f     *fold
+		ended map[string]string
+	}
+	var readers []*reader
+	subscribe := func() {
+		readers = append(readers, &reader{
+			u.Store().subscribe(Subscription[*thing]{Policy: Policy(rng.IntN(int(policiesN))), Limit: 1 + rng.IntN(20)}),
+			newFold(rewinds), map[string]string{},
+		})
+	}
+	read := func(r *reader, n int) {
+		for ; n > 0; n-- {
+			ev, ok, _ := r.m.popEvent()
+			if !ok {
+				return
+			}
+			r.f.apply(ev)
+			switch {
+			case ev.Type == Deleted && !ev.FinalStateUnknown:
+				r.ended[ev.Object.uid] = ev.Object.rv
+			case ev.Type == Added && !rewinds && olderRV(ev.Object.rv, r.ended[ev.Object.uid]):
+				r.f.fault(ev, "it ended at "+r.ended[ev.Object.uid])
+			}
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		if got, want := contents(u.Store()), h.contents(u.Keys()); got != want {
+			t.Fatalf("%s the union of %q has\n%s\nthe server\n%s", when, u.Keys(), got, want)
+		}
+		if n := u.Store().byIndex[0].len(); n != u.Store().Len() {
+			t.Fatalf("%s the index has %d values for %d objects", when, n, u.Store().Len())
+		}
+	}
+	subscribe()
+	for range 400 {
+		switch rng.IntN(40) {
+		case 0, 1:
+			if err := u.Set(sets[rng.IntN(len(sets))]...); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			if rewinds && rng.IntN(3) == 0 {
+				h.restore(rng.IntN(20))
+				for _, p := range u.pos {
+					p.torn = p.listed
+				}
+			}
+		case 3:
+			if len(readers) < 4 {
+				subscribe()
+			}
+		case 4, 5, 6, 7, 8, 9:
+			h.change()
+		default:
+			if all := u.everyone(); len(all) > 0 {
+				u.step(all[rng.IntN(len(all))])
+			}
+			if !rewinds && u.settled() {
+				check("in step")
+			}
+		}
+		for _, r := range readers {
+			if rng.IntN(4) == 0 {
+				read(r, rng.IntN(10))
+			}
+		}
+	}
+	if rewinds {
+		// What a member that is gone knew of a lost history hides what a new one has, until a list that is later.
+		h.rv += 100_000
+		for _, m := range u.everyone() {
+			u.list(m, len(h.history))
+		}
+	}
+	for !u.settled() {
+		for _, m := range u.everyone() {
+			u.step(m)
+		}
+	}
+	check("in the end")
+	for i, r := range readers {
+		read(r, 1_000_000)
+		if len(r.f.faults) > 0 {
+			t.Fatalf("subscriber %d (%s) was told wrong:\n%s", i, r.m.policy, strings.Join(r.f.faults, "\n"))
+		}
+		if got, want := r.f.contents(), contents(u.Store()); got != want || !r.f.synced {
+			t.Fatalf("subscriber %d (%s, synced %t) believes in\n%s\nthe union has\n%s", i, r.m.policy, r.f.synced, got, want)
+		}
+	}
+	if err := u.Set(); err != nil {
+		t.Fatal(err)
+	}
+	check("without members")
+	if n := u.merger.contested.len(); n != 0 {
+		t.Fatalf("%d names are contested among no members", n)
+	}
+}
+
+// TestUnionConcurrent is the same with a goroutine for each member, one that changes the set of members, and
+// readers, for the race detector and against deadlocks.
+func TestUnionConcurrent(t *testing.T) {
+	h := &homes{rng: rand.New(rand.NewPCG(3, 4)), objects: map[string]*thing{}, home: map[string]string{}}
+	for range 300 {
+		h.change()
+	}
+	u := newModelUnion(t, h, "0", "1", "2")
+	var members, readers sync.WaitGroup
+	folds := make([]*fold, 6)
+	for i := range folds {
+		folds[i] = newFold(false)
+		readers.Go(func() {
+			sub := Subscription[*thing]{Policy: Policy(i % 3), Limit: 1 + i*10}
+			for ev := range u.Subscribe(t.Context(), sub) {
+				folds[i].apply(ev)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	feed := func(m *member[*thing], seed uint64) {
+		own := &modelUnion{u.Union, &homes{rng: rand.New(rand.NewPCG(seed, 5)), rv: h.rv, objects: h.objects, home: h.home, history: h.history}, map[uint32]*position{}}
+		for {
+			select {
+			case <-stop:
+				own.list(m, len(h.history))
+				return
+			default:
+			}
+			u.mu.Lock()
+			left := m.left
+			u.mu.Unlock()
+			if left {
+				return
+			}
+			if own.step(m); own.position(m).at == len(h.history) {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+	started := map[uint32]bool{}
+	for i := range 100 {
+		if err := u.Set([][]string{{"0", "1", "2"}, {"01", "2"}, {"012"}, {"0", "12"}}[i%4]...); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range u.everyone() {
+			if !started[m.id] {
+				started[m.id] = true
+				members.Go(func() { feed(m, uint64(m.id)) })
+			}
+		}
+		if st := u.Status(); len(st.Members) == 0 || u.Stats().Subscribers > len(folds) {
+			t.Fatalf("status %+v", st)
+		}
+		for ; i%10 == 0 && !u.Status().Synced; u.everyone() {
+			runtime.Gosched()
+		}
+	}
+	close(stop)
+	members.Wait()
+	u.everyone()
+	u.Store().end()
+	readers.Wait()
+	want := h.contents([]string{"012"})
+	if got := contents(u.Store()); got != want {
+		t.Errorf("the union has\n%s\nthe server\n%s", got, want)
+	}
+	for i, f := range folds {
+		if len(f.faults) > 0 || f.seen == 0 || f.contents() != want {
+			t.Errorf("subscriber %d saw %d events, was told wrong: %q, and believes in\n%s\nthe server has\n%s", i, f.seen, f.faults, f.contents(), want)
+		}
+	}
+}
