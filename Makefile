@@ -14,7 +14,7 @@ BENCHFLAGS ?=
 SEEDS ?= 10000
 SEED ?= 1
 
-.PHONY: help build test race e2e bench bench-guard bench-herd bench-podsources fuzz lint soak mutants
+.PHONY: help build test race e2e bench bench-guard bench-agent bench-idle bench-herd bench-podsources fuzz lint soak mutants
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -61,7 +61,31 @@ bench: ## measure against client-go, write bench/RESULTS.md and its plots (a qua
 
 bench-guard: ## fail where allocations or ratios to client-go fell behind bench/report/guards.go (a minute or two)
 	$(call bench_runs,3,Decode|Watch/^link=http1$$/encoding=.*/fields=dropped/impl=(nodewatch|client-go)$$|List/^pods=1000$$/,0.2s)
+	go test -run '^$$' -bench . -benchtime 5x ./bench/agent | tee -a bin/bench.txt
+	go test -run '^$$' -bench 'Idle/link=tls-http1$$/impl=(nodewatch|client-go)$$' -benchtime 1x ./bench/idle | tee -a bin/bench.txt
 	go -C bench/report run . -guard < bin/bench.txt
+
+# A package of benchmarks whose page is its RESULTS.md: name, runs, time of each benchmark.
+define bench_page
+mkdir -p bin
+{ \
+	echo "go: $$(go env GOVERSION)"; \
+	echo "client-go: $$(go list -m -f '{{.Version}}' k8s.io/client-go)"; \
+	echo "kernel: $$(uname -sr)"; \
+	for i in $$(seq $(2)); do \
+		echo "load: $$(uptime | sed 's/.*average[s]*: *//')"; \
+		go test -count=1 -run '^$$' -bench . -benchtime $(3) ./bench/$(1); \
+	done; \
+} | tee bin/$(1).txt
+go -C bench/report run . -page $(1) < bin/$(1).txt > bin/$(1).md
+mv bin/$(1).md bench/$(1)/RESULTS.md
+endef
+
+bench-agent: ## size and start of a minimal agent beside one on client-go's informers: bench/agent/RESULTS.md (minutes when it builds anew)
+	$(call bench_page,agent,3,20x)
+
+bench-idle: ## what an idle watch costs, 1,000 of them in a process, beside client-go's: bench/idle/RESULTS.md (minutes)
+	$(call bench_page,idle,3,1x)
 
 bench-herd: ## put 2,000 clients through outages in virtual time and write bench/herd/RESULTS.md (minutes)
 	cd bench/herd && go test -count=1 -timeout 30m . -args -clients 2000 -pods 30 -results .

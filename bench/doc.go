@@ -21,7 +21,8 @@
 // them away: no client can be faster.
 //
 // cpu-ns is the processor time of the client's process. On a machine with other work its
-// ratios can be trusted more than those of the time that passes.
+// ratios can be trusted more than those of the time that passes. server-cpu-ns is that of the
+// server's process, which no client can be faster than; it writes to all clients in the same large pieces.
 //
 // make bench runs everything several times, one process after the other, so that rows of both sides alternate, and
 // bench/report turns the output into RESULTS.md. make bench-guard runs a part of it and fails where a

@@ -1,9 +1,9 @@
 // Package listwatch makes LIST and WATCH requests to a Kubernetes API server.
 //
 // A [ListerWatcher] stands for one collection (a resource, perhaps narrowed by
-// a namespace and selectors) on one server. Each call of List or Watch is one
+// a namespace, selectors and a shard) on one server. Each call of List or Watch is one
 // attempt: it is never retried, and nothing that it learns outlives it, with
-// one exception (see Encodings). Retries, resourceVersions and stores are the
+// two exceptions (see Encodings and Shards). Retries, resourceVersions and stores are the
 // business of package reflector.
 //
 // # Vocabulary
@@ -37,6 +37,13 @@
 // With EncodingAuto protobuf is asked for with JSON as second choice. A server
 // that answers 406 or 415 to that gets the same request once more with JSON
 // alone, and the ListerWatcher asks for JSON alone from then on.
+//
+// # Shards
+//
+// With Config.Shard each request has a shardSelector (KEP-5866), and what comes is filtered
+// once more, since a server without the feature ignores it and a watch does not say which it did. A
+// server that refuses it (400, 422, 501, or a 500 that names the shard selector) gets the
+// same request once more without it, and is not asked with it for half an hour.
 //
 // # Connections
 //

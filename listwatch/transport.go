@@ -26,10 +26,9 @@ const (
 	MaxHeaderBytes = 64 << 10
 
 	// readBufferBytes and writeBufferBytes are what each connection holds while it waits; see readAhead for
-	// busy ones. A request is one write as long as its header, with a service account's token of about
-	// 1.2 KB, has room in the latter.
+	// busy ones. A request with a token of a service account is two writes.
 	readBufferBytes  = 1 << 10
-	writeBufferBytes = 2 << 10
+	writeBufferBytes = 1 << 10
 	idleConnTimeout  = 30 * time.Second
 	maxCAFileBytes   = 4 << 20
 )
@@ -124,6 +123,9 @@ func (b *baseTrips) build(c Config, tc *transport.Config) error {
 	tlsConfig, err := transport.TLSConfigFor(tc)
 	if err != nil {
 		return err
+	}
+	if tlsConfig != nil && tlsConfig.RootCAs != nil {
+		tlsConfig.RootCAs = samePool(tlsConfig.RootCAs, tc.TLS.CAData)
 	}
 	if tlsConfig == nil {
 		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -159,7 +159,7 @@ func TestNodesOfANode(t *testing.T) {
 // TestNodesLeaveNothing: nodes that come and go leave no connection and no series.
 func TestNodesLeaveNothing(t *testing.T) {
 	srv := cluster(t, listwatchtest.Config{})
-	var open atomic.Int64
+	var open atomic.Int32
 	registry := &reflector.Registry{}
 	n := newTestNodes(t, srv, func(c *NodesConfig) {
 		c.Nodes, c.Registry = []string{"node-b"}, registry

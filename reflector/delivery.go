@@ -121,16 +121,13 @@ func (s *Store[T]) events(ctx context.Context, sub Subscription[T], log *slog.Lo
 			// A consumer that is told to end may be in its body for long.
 			defer context.AfterFunc(ctx, d.m.leave)()
 		}
-		for {
-			ev, ok := d.next(ctx)
-			if !ok {
-				return
-			}
-			began := time.Now()
-			more := yield(ev)
-			s.delivery.handler.observe(time.Since(began))
+		for ctx.Err() == nil {
+			told, more := d.tell(yield)
 			if !more {
 				return
+			}
+			if !told {
+				d.wait(ctx)
 			}
 		}
 	}
@@ -162,24 +159,28 @@ func (d *deliverer[T]) end() {
 	d.replay.stop()
 }
 
-// next waits for the next event. ok is false when ctx has ended, or when the
-// reflector has stopped and the backlog is read.
-func (d *deliverer[T]) next(ctx context.Context) (ev Event[T], ok bool) {
-	for ctx.Err() == nil {
-		ev, told, more := d.take()
-		if told {
-			return ev, true
-		}
-		if !more {
-			return ev, false
-		}
-		select {
-		case <-d.m.wake:
-		case <-d.replay.wait():
-		case <-ctx.Done():
-		}
+// tell gives yield the next event, if there is one. more is false when yield wants none any more, or when the
+// reflector has stopped and the backlog is read. It is not inlined, so that a subscriber that waits has no
+// room for events on its stack.
+//
+//go:noinline
+func (d *deliverer[T]) tell(yield func(Event[T]) bool) (told, more bool) {
+	ev, told, more := d.take()
+	if told {
+		began := time.Now()
+		more = yield(ev)
+		d.s.delivery.handler.observe(time.Since(began))
 	}
-	return ev, false
+	return told, more
+}
+
+// wait waits until there may be something to tell, or ctx has ended.
+func (d *deliverer[T]) wait(ctx context.Context) {
+	select {
+	case <-d.m.wake:
+	case <-d.replay.wait():
+	case <-ctx.Done():
+	}
 }
 
 // tellAgain returns what is due to be replayed.

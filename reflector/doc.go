@@ -35,6 +35,13 @@
 // Between any two of them there may be BackingOff; from everywhere the end of
 // Run's context leads to Stopped.
 //
+// # Consuming
+//
+// A Store is read at any time: by name, by index, by labels, and where Config.Retain asks for
+// it for what was deleted, too. Changes are read by Events, Subscribe (iterators) or Handle (functions): each is a
+// subscription of its own, with the snapshot first. A Subscription says what becomes of who is
+// behind (Coalesce, Block, Resync), which objects are wanted, and whether all is told again from time to time.
+//
 // # Guarantees
 //
 // Order. Per object, events reach a subscriber in server order. Nothing is

@@ -156,6 +156,7 @@ func TestBlockKeepsNothingForWhoHasLeft(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		slow := take(ctx, s, Subscription[*thing]{Policy: Block, Limit: 2})
 		upsertThing(s, "a/u1@1")
+		synctest.Wait() // it is in its body
 		upsertThing(s, "b/u2@2")
 		cancel()
 		synctest.Wait()
@@ -257,4 +258,17 @@ func TestBlockReachesThroughAUnion(t *testing.T) {
 		close(slow.allow)
 		synctest.Wait()
 	})
+}
+
+// The time that a watch waited for a subscriber is no part of its bookmarks' cadence, which its idle limit follows.
+func TestBlockedTimeIsNoCadence(t *testing.T) {
+	var c cadence
+	at := time.Now()
+	c.bookmark(at, at.Add(time.Minute))
+	c.waited = time.Hour
+	c.bookmark(at, at.Add(time.Hour+2*time.Minute))
+	c.bookmark(at, at.Add(time.Hour+3*time.Minute))
+	if got := c.limit(); got != 3*time.Minute {
+		t.Errorf("the limit is %v after bookmarks that came each minute, want 3m", got)
+	}
 }

@@ -257,3 +257,15 @@ func TestNextWaits(t *testing.T) {
 		wantNow("end")
 	})
 }
+
+// next waits for the next event. ok is false when there will be none.
+func (d *deliverer[T]) next(ctx context.Context) (ev Event[T], ok bool) {
+	for ctx.Err() == nil {
+		ev, told, more := d.take()
+		if told || !more {
+			return ev, told
+		}
+		d.wait(ctx)
+	}
+	return ev, false
+}

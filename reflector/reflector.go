@@ -100,30 +100,85 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
-	defer close(r.done)
-	if r.cfg.OnStop != nil {
-		defer r.cfg.OnStop()
-	}
 	if !r.store.claim() {
+		r.leave()
 		return fmt.Errorf("reflector %s: its Store is filled by another reflector; give each its own", r.cfg.Name)
 	}
+	defer r.end()
+	for s := r.begin(ctx); s != nil; {
+		s = r.pass(ctx, s)
+	}
+	return nil
+}
+
+// A reflector that watches has the frames of Run, pass and follow on its stack for nearly all of its life, and the
+// runtime doubles a stack that they do not fit into. So what they call seldom is not inlined
+// in them. See bench/idle.
+
+// begin returns the first state.
+//
+//go:noinline
+func (r *Reflector[T]) begin(ctx context.Context) state {
 	if r.cfg.Registry != nil {
 		r.cfg.Registry.add(r)
-		defer r.cfg.Registry.remove(r)
 	}
-	defer r.store.end()
 	r.store.stop = ctx.Done()
 	r.store.retain(r.cfg.Retain)
-
-	var s state = r.sync("")
+	s := r.sync("")
 	r.enter(s)
 	r.beginSync(ctx, SpanSync, slog.String("rv", ""))
-	for {
-		if _, end := s.(stopped); end {
-			return nil
-		}
-		s = r.transition(ctx, s, r.traced(ctx, s))
+	return s
+}
+
+// end undoes begin.
+//
+//go:noinline
+func (r *Reflector[T]) end() {
+	defer r.leave()
+	if r.cfg.Registry != nil {
+		defer r.cfg.Registry.remove(r)
 	}
+	r.store.end()
+}
+
+// leave tells that Run returns.
+//
+//go:noinline
+func (r *Reflector[T]) leave() {
+	defer close(r.done)
+	if r.cfg.OnStop != nil {
+		r.cfg.OnStop()
+	}
+}
+
+// pass runs a state to its end and returns the next one, nil after the last.
+func (r *Reflector[T]) pass(ctx context.Context, s state) state {
+	w, ok := s.(watching[T])
+	if !ok || r.cfg.Tracer != nil {
+		return r.passAside(ctx, s)
+	}
+	a, err := r.reopen(ctx, w)
+	if err == nil {
+		err = r.follow(ctx, a)
+	}
+	return r.passOn(ctx, s, a, err)
+}
+
+// passOn leaves a watch.
+//
+//go:noinline
+func (r *Reflector[T]) passOn(ctx context.Context, s state, a *attempt[T], err error) state {
+	return r.transition(ctx, s, r.watchEnded(ctx, a, err))
+}
+
+// passAside is pass for states that do not last, and where there is a Tracer.
+//
+//go:noinline
+func (r *Reflector[T]) passAside(ctx context.Context, s state) state {
+	if _, last := s.(stopped); last {
+		return nil
+	}
+	return r.transition(ctx, s, r.traced(ctx, s))
 }
 
 // state is what the machine is doing: one of listing, watchListing, watching,

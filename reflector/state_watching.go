@@ -86,8 +86,7 @@ func (r *Reflector[T]) reopen(ctx context.Context, s watching[T]) (*attempt[T], 
 	return a, err
 }
 
-// follow deals with what the stream brings until it ends. It is what stands on the stack of a reflector for
-// nearly all of its life, and so has little there: neither it nor reopen is a part of watch.
+// follow deals with what the stream brings until it ends.
 //
 //go:noinline
 func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {

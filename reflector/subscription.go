@@ -10,7 +10,7 @@ import (
 type Policy uint8
 
 const (
-	// Coalesce merges the pending changes of each object (see Collection.Events): memory is O(objects),
+	// Coalesce merges the pending changes of each object (see Reflector.Events): memory is O(objects),
 	// and nobody waits.
 	Coalesce Policy = iota
 	// Block makes the reflector wait, before its next change, until the subscriber has room: every version

@@ -102,7 +102,7 @@ func (r *Reflector[T]) trace(ctx context.Context, e exit) {
 		return
 	}
 	switch e.next.(type) {
-	case watching[T]:
+	case watching[T], stopped:
 		if r.spans.end == nil {
 			return
 		}

@@ -155,7 +155,7 @@ func NewUnion[T any](c UnionConfig[T], keys ...string) (*Union[T], error) {
 //
 // Promises, with their tests:
 //   - A union stops with its context within 100 ms, and leaves no goroutine, connection or metric series, nor do
-//     members that went before. Test: TestUnionStops, TestUnionCycles.
+//     members that went before. Test: TestUnionStops, TestUnionCycles, TestNodesLeaveNothing.
 func (u *Union[T]) Run(ctx context.Context) error {
 	if u.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -209,32 +209,46 @@ func (u *Union[T]) stop(cancel func()) {
 // does (ErrStopped), the error joins that with a *MemberError for each member that is missing.
 func (u *Union[T]) WaitForSync(ctx context.Context) error {
 	u.mu.Lock()
-	waits := []<-chan struct{}{u.synced}
-	// A member tells its store before it tells itself; Status has both when this returns.
+	synced := u.synced
+	u.mu.Unlock()
+	if err := u.wait(ctx, synced); err != nil {
+		return u.missing(err)
+	}
+	// A member tells its store before it tells itself. Status has both when this returns.
+	u.mu.Lock()
+	var members []<-chan struct{}
 	for _, m := range u.members {
-		if !m.leaving {
-			waits = append(waits, m.r.synced)
+		if m.synced {
+			members = append(members, m.r.synced)
 		}
 	}
 	u.mu.Unlock()
-	var err error
-	for _, wait := range waits {
-		select {
-		case <-wait:
-			continue
-		case <-ctx.Done():
-			err = ctxerr.Of(ctx)
-		case <-u.done:
-			err = ErrStopped
-		}
-		// Both may be ready; what is complete counts.
-		select {
-		case <-wait:
-		default:
+	for _, m := range members {
+		if err := u.wait(ctx, m); err != nil {
 			return u.missing(err)
 		}
 	}
 	return nil
+}
+
+// wait waits for a channel to be closed, while Run and ctx last.
+func (u *Union[T]) wait(ctx context.Context, closed <-chan struct{}) error {
+	var err error
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		err = ctxerr.Of(ctx)
+	case <-u.done:
+		err = ErrStopped
+	}
+	// Both may be ready; what is complete counts.
+	select {
+	case <-closed:
+		return nil
+	default:
+		return err
+	}
 }
 
 // missing says which members are not synced, and why.

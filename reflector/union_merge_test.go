@@ -126,6 +126,16 @@ func TestUnionHistories(t *testing.T) {
 			[]string{"ADDED web/u1@1", "MODIFIED web/u1@2<1", "DELETED web/u1@3"}, 0,
 		},
 		{
+			"and nothing is kept of the one that left",
+			[]string{"1 ADDED web/u1@1", "2 ADDED web/u1@1", "1 DELETED web/u1@1?"},
+			[]string{"ADDED web/u1@1"}, 0,
+		},
+		{
+			"what a member that is gone told of a history that is lost does not hide what there is",
+			[]string{"1 ADDED web/u1@10", "1 DELETED web/u1@20", "2 ADDED web/u1@10", "2 SYNCED@15", "3 SYNCED@15!"},
+			[]string{"ADDED web/u1@10", "DELETED web/u1@20", "ADDED web/u1@10"}, 0,
+		},
+		{
 			"the one that leaves was ahead: the object does not go back, and what the other has to catch up on is not told",
 			[]string{"1 ADDED web/u1@5", "2 ADDED web/u1@3", "1 DELETED web/u1@5?", "2 MODIFIED web/u1@4<3", "2 MODIFIED web/u1@5<4", "2 MODIFIED web/u1@6<5"},
 			[]string{"ADDED web/u1@5", "MODIFIED web/u1@6<5"}, 0,

@@ -80,7 +80,7 @@ func (h *homes) contents(keys []string) string {
 	return (&fold{objects: objects}).contents()
 }
 
-// fed is what a member was told.
+// position is what a member was told.
 type position struct {
 	at     int // changes
 	rv     int // of the newest of them
@@ -109,7 +109,7 @@ func newModelUnion(t *testing.T, h *homes, keys ...string) *modelUnion {
 	return &modelUnion{u, h, map[uint32]*position{}}
 }
 
-// position is where a member is; it belongs to who feeds it.
+// position returns that of a member; it belongs to who feeds it.
 func (u *modelUnion) position(m *member[*thing]) *position {
 	p := u.pos[m.id]
 	if p == nil {
@@ -305,6 +305,35 @@ func runUnionModel(t *testing.T, seed uint64, rewinds bool) {
 	check("without members")
 	if n := u.merger.contested.len(); n != 0 {
 		t.Fatalf("%d names are contested among no members", n)
+	}
+}
+
+// TestUnionLeftIsNotHeard: what a member's reflector still does when the member was taken out changes nothing, and
+// whoever comes under its key is another one.
+func TestUnionLeftIsNotHeard(t *testing.T) {
+	h := &homes{rng: rand.New(rand.NewPCG(1, 1)), objects: map[string]*thing{}, home: map[string]string{}}
+	u := newModelUnion(t, h, "0", "1")
+	left := u.members[0]
+	upsertThing(left.r.store, "a/u1@1")
+	upsertThing(u.members[1].r.store, "b/u2@2")
+	if err := u.Set("1"); err != nil {
+		t.Fatal(err)
+	}
+	upsertThing(left.r.store, "a/u1@3")
+	upsertThing(left.r.store, "b/u2@4")
+	left.r.store.beginReplace().commit("5", true)
+	if got := contents(u.Store()); got != "b/u2@2" || u.Status().Synced {
+		t.Errorf("the union has %s, synced %t", got, u.Status().Synced)
+	}
+	if err := u.Set("0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if u.members[1] == left {
+		t.Error("a member that left is one again")
+	}
+	upsertThing(u.members[1].r.store, "a/u1@6")
+	if got := contents(u.Store()); got != "a/u1@6 b/u2@2" {
+		t.Errorf("the union has %s", got)
 	}
 }
 

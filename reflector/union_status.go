@@ -29,8 +29,8 @@ type Member struct {
 //     that an index of the union's store panicked at.
 //   - ListedItems and RemainingItems are sums.
 //   - State, Since, LastRestart, LastError and NextAttempt are those of the member that is furthest
-//     behind: one that is not synced, else that of the oldest FreshAsOf. Detail names it, and how many are synced.
-//     Without members State is Watching.
+//     behind: one that is not synced, else that of the oldest FreshAsOf. Detail names it, and how many are synced;
+//     the errors are *MemberError. Without members State is Watching.
 //
 // Members that are leaving do not count. There is no ResourceVersion: each member has its own.
 //
@@ -75,7 +75,13 @@ func (u *Union[T]) Status() Status {
 	case behind != nil:
 		b := behind.Status
 		s.State, s.Since, s.FreshAsOf = b.State, b.Since, b.FreshAsOf
-		s.LastRestart, s.LastError, s.NextAttempt = b.LastRestart, b.LastError, b.NextAttempt
+		s.LastRestart, s.NextAttempt = b.LastRestart, b.NextAttempt
+		if r := b.LastRestart; r != nil && r.Err != nil {
+			s.LastRestart = &Restart{Reason: r.Reason, At: r.At, Err: &MemberError{Key: behind.Key, Err: r.Err}}
+		}
+		if b.LastError != nil {
+			s.LastError = &MemberError{Key: behind.Key, Err: b.LastError}
+		}
 		s.Detail = fmt.Sprintf("%d of %d members are synced; furthest behind is %s", synced, wanted, behind.Key)
 	default:
 		s.FreshAsOf = time.Now() // nothing is known in full

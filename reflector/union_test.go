@@ -252,8 +252,14 @@ func TestUnionOneForbidden(t *testing.T) {
 		if f.Status().Synced {
 			t.Error("it is synced, and one is missing")
 		}
+		waited := make(chan error)
+		go func() { waited <- f.WaitForSync(t.Context()) }()
+		synctest.Wait()
 		f.set(t, "node-a", "node-b")
 		expect(t, "and leaves", f.take(), "SYNCED")
+		if err := <-waited; err != nil {
+			t.Errorf("who waited for it: %v", err)
+		}
 		f.stop()
 	})
 }
@@ -428,7 +434,7 @@ func TestUnionStops(t *testing.T) {
 		f.set(t, "watching", "waiting", "refused", "gone")
 		synctest.Wait()
 		f.set(t, "watching", "waiting", "refused")
-		if took := elapsed(func() { time.Sleep(0); synctest.Wait() }); took > 100*time.Millisecond || len(f.registry.Sources()) != 4 {
+		if took := elapsed(synctest.Wait); took > 100*time.Millisecond || len(f.registry.Sources()) != 4 {
 			t.Errorf("a member that went runs after %s: %d sources", took, len(f.registry.Sources()))
 		}
 		waited := make(chan error, 1)

@@ -86,11 +86,11 @@ func (b *body) ring() {
 // setLimit sets how long a read may wait, from its beginning. It is called for each
 // event, nearly always with the limit that there is: then the timer is left alone.
 func (b *body) setLimit(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if d == b.limit {
+	if d == b.limit { // which nobody else writes
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.limit = d
 	b.disarm()
 	if d > 0 && !b.waiting.IsZero() && !b.off {

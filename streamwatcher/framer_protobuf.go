@@ -89,8 +89,12 @@ func (f *framer) watchEvent(message []byte, ev *frameEvent) {
 	envelope, err := decode.Unwrap(wire)
 	if err == nil || err == io.ErrUnexpectedEOF {
 		ev.enc, ev.raw = envelope.Encoding, envelope.Raw
+		peek := f.peeker.IdentifyEnvelope
+		if ev.typ == watch.Bookmark {
+			peek = f.peeker.PeekEnvelope
+		}
 		var bad error
-		if ev.meta, bad = f.peeker.PeekEnvelope(envelope); err == nil {
+		if ev.meta, bad = peek(envelope); err == nil {
 			err = bad
 		}
 	}

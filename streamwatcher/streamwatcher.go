@@ -169,9 +169,16 @@ func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding
 // *Error. After an error every call returns the same error.
 func (w *StreamWatcher[T]) Next() (*Event[T], error) {
 	for {
-		ev, err := w.advance()
-		if err != nil || w.skip == nil || !w.passes(ev) {
-			return ev, err
+		again := w.settle()
+		w.forget(again)
+		if !again {
+			if err := w.next(&w.frame); err != nil {
+				return nil, err
+			}
+		}
+		w.present()
+		if w.skip == nil || !w.passes(&w.event) {
+			return &w.event, nil
 		}
 		w.body.transfer.AddSkipped()
 	}
@@ -185,19 +192,6 @@ func (w *StreamWatcher[T]) passes(ev *Event[T]) bool {
 	}
 	m := &ev.Object.Meta
 	return (w.frame.fault == nil || m.UID != "") && w.skip(m)
-}
-
-// advance reads the next event.
-func (w *StreamWatcher[T]) advance() (*Event[T], error) {
-	again := w.settle()
-	w.forget(again)
-	if !again {
-		if err := w.next(&w.frame); err != nil {
-			return nil, err
-		}
-	}
-	w.present()
-	return &w.event, nil
 }
 
 // forget: nothing must hold the last event's bytes while the next one is waited for. Like present it is not

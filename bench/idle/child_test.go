@@ -1,16 +1,15 @@
 package idle
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"sync"
-	"time"
 )
 
 // task is what a client's process is told.
@@ -35,7 +34,8 @@ type reading struct {
 func (r reading) total() uint64 { return r.Heap + r.Stack }
 
 // runChild is the process of a client. For each batch it opens the watches, says when it has seen a pod
-// on each node, and writes a reading when all of these have gone. It ends with its standard input.
+// on each node, and again when all of these have gone; when it is told to, it writes a reading. It ends with
+// its standard input.
 func runChild(spec string) error {
 	var t task
 	if err := json.Unmarshal([]byte(spec), &t); err != nil {
@@ -55,8 +55,11 @@ func runChild(spec string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	told := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			told <- struct{}{}
+		}
 		os.Exit(0) // the parent has what it wants, or has gone
 	}()
 	var came, gone count
@@ -74,6 +77,10 @@ func runChild(spec string) error {
 			return err
 		}
 		<-gone.until(at)
+		if err := out.Encode("gone"); err != nil {
+			return err
+		}
+		<-told
 		r := settle()
 		if err := writeProfiles(t); err != nil {
 			return err
@@ -85,20 +92,13 @@ func runChild(spec string) error {
 	select {}
 }
 
-// settle reads when the collector finds nothing more to free: pools need two cycles, a stack becomes half
-// as large in each.
+// settle reads when the collector finds nothing more to free: pools need two cycles, and a stack becomes half
+// as large in each. An idle process has one every two minutes.
 func settle() reading {
-	var last reading
-	for range 20 {
-		time.Sleep(50 * time.Millisecond)
+	for range 8 {
 		runtime.GC()
-		r := read()
-		if last.total() != 0 && r.total()+last.total()/1000 >= last.total() && r.Stack == last.Stack {
-			return r
-		}
-		last = r
 	}
-	return last
+	return read()
 }
 
 func read() reading {

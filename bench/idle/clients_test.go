@@ -62,9 +62,10 @@ func (at target) config() *rest.Config {
 }
 
 func newNodewatch(at target) (opener, error) {
+	cfg := at.config()
 	return func(ctx context.Context, node string, came, gone func()) error {
 		r, err := nodefilter.NewPodReflector(nodefilter.Config{
-			REST: at.config(), Node: node,
+			REST: cfg, Node: node,
 			ListWatch: func(c *listwatch.Config) {
 				if at.Link == http1Gzip {
 					c.Compression = listwatch.CompressionOn

@@ -11,5 +11,6 @@
 // collector has run until nothing changes. What a watch costs is the difference: whatever
 // there is once in a process (the decoder, the certificates, the clientset) is in both readings.
 //
-// go test runs a small number of watches and guards the counts. make bench-idle runs the full one and writes RESULTS.md.
+// go test runs a small number of watches and guards the counts. make bench-guard holds the ratio to client-go's, make bench-idle
+// measures all links and writes RESULTS.md.
 package idle

@@ -79,10 +79,10 @@ func measure(t testing.TB, client string, l link, n int) (before, after reading)
 			t.Errorf("the client: %v", err)
 		}
 	}()
-	said := json.NewDecoder(stdout)
+	words := json.NewDecoder(stdout)
 	hear := func(into any) {
 		t.Helper()
-		if err := said.Decode(into); err != nil {
+		if err := words.Decode(into); err != nil {
 			t.Fatalf("the client ended: %v", err)
 		}
 	}
@@ -92,12 +92,21 @@ func measure(t testing.TB, client string, l link, n int) (before, after reading)
 		into *reading
 	}{{warm, &before}, {n, &after}} {
 		pods := s.create(t, from, r.n)
-		var came string
-		hear(&came)
+		var said string
+		hear(&said)
 		for _, pod := range pods {
 			if err := s.Delete(pod); err != nil {
 				t.Fatal(err)
 			}
+		}
+		hear(&said)
+		// Minutes pass, with a bookmark in each.
+		for range 10 {
+			s.SendBookmarks()
+			time.Sleep(150 * time.Millisecond)
+		}
+		if _, err := fmt.Fprintln(stdin); err != nil {
+			t.Fatal(err)
 		}
 		hear(r.into)
 		from += r.n

@@ -3,6 +3,7 @@
 // hold. It invents nothing: what is not in the output is not on the page.
 //
 //	go -C bench/report run . -plots .. < bench/RESULTS.txt > RESULTS.md
+//	go -C bench/report run . -page idle < idle.txt > RESULTS.md
 //
 // With -guard it writes no page but fails where a guard of guards.go is broken, or
 // what it guards was not measured.

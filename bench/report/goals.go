@@ -36,6 +36,22 @@ var goals = []claim{
 	{"the same, JSON", longRow("json"), "relist-peak/rest", atMost, 1.1},
 }
 
+// agentGoals and idleGoals are what must hold of a small program, and of many watches in one.
+var (
+	agentGoals = []claim{
+		{"size of the stripped binary", agentRow, "size-B", shareOf, 0.60},
+		{"time from the start of the process to its first event", agentRow, "ns/op", timesBetter, 1},
+	}
+	idleGoals = []claim{
+		{"goroutines, TLS with HTTP/1.1, with a handler", idleRow("tls-http1"), "goroutines", atMost, 4},
+		{"heap and stack", idleRow("tls-http1"), "total-B", shareOf, 0.5},
+		{"the same where the server compresses", idleRow("tls-http1-gzip"), "total-B", shareOf, 0.5},
+	}
+	agentRow = key{"Agent", "", ours}
+)
+
+func idleRow(link string) key { return key{"Idle", "link=" + link, ours} }
+
 func slimRow(encoding string) key { return decodeRow(encoding, "nodewatch-slim") }
 
 func longRow(encoding string) key {

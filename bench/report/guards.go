@@ -27,5 +27,9 @@ var guards = []claim{
 	{"list of 1,000, protobuf: heap a pod at rest in a compact store, bytes", listRow("1000", "protobuf", "nodewatch-compact"), "rest-B/pod", atMost, 4_500},
 	{"relist of 1,000 unchanged pods, JSON: processor time", listRow("1000", "json", ours), "relist-cpu-ns", shareOf, 1.0 / 8},
 	{"relist of 1,000 unchanged pods, protobuf: objects handed on", listRow("1000", "protobuf", ours), "relist-handed", atMost, 0},
+	{"minimal agent: size of the stripped binary", agentRow, "size-B", shareOf, 0.55},
+	{"minimal agent: processor time to the first event", agentRow, "cpu-ns/op", timesBetter, 1},
+	{"idle watch: goroutines", idleRow("tls-http1"), "goroutines", atMost, 4},
+	{"idle watch: heap and stack", idleRow("tls-http1"), "total-B", shareOf, 0.62},
 	{"relist of 1,000 unchanged pods, protobuf: allocations a pod", listRow("1000", "protobuf", ours), "relist-allocs/pod", atMost, 1},
 }

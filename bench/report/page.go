@@ -129,14 +129,36 @@ var sections = []section{
 			withLeast("p50 us", "p50-ns", 1e3), withLeast("p99 us", "p99-ns", 1e3),
 		},
 	},
+	{
+		title: "Agent",
+		about: "The stripped binary, and one start of it up to the first line: time, processor time, the most memory.",
+		in:    inBench("Agent"),
+		columns: []column{
+			plain("size MB", "size-B", 1e6), against("times smaller", "size-B"), withLeast("first event ms", "ns/op", 1e6), against("times sooner", "ns/op"),
+			withLeast("cpu ms", "cpu-ns/op", 1e6), plain("resident MiB", "resident-B", 1<<20),
+		},
+	},
+	{
+		title: "Idle",
+		about: "One watch: live heap and stacks after collections, the spans of the heap that are in use, what the kernel counts as resident. `net-http` is a bare request whose body is read. " +
+			"Over HTTP/2 client-go's informers share connections, a nodewatch reflector has its own.",
+		in:     inBench("Idle"),
+		labels: []string{"link"},
+		columns: []column{
+			withLeast("heap and stack KB", "total-B", 1e3), against("times less", "total-B"), plain("heap KB", "heap-B", 1e3), plain("stack KB", "stack-B", 1e3),
+			plain("goroutines", "goroutines", 1), plain("heap spans KB", "inuse-B", 1e3), plain("resident KB", "resident-B", 1e3),
+		},
+	},
 }
 
 // page is the Markdown of the results.
-func page(res *results, plots bool) string {
+func page(res *results, of book, plots bool) string {
 	var b strings.Builder
-	b.WriteString("# Benchmark results\n\n")
-	b.WriteString("Written by `make bench` from one run on one machine; do not edit. Ratios inside a table can be compared, times of two machines or days cannot. " +
-		"The output of the benchmarks, for benchstat, is [RESULTS.txt](RESULTS.txt).\n\n")
+	fmt.Fprintf(&b, "# %s\n\nWritten by `%s` from one run on one machine; do not edit. Ratios inside a table can be compared, times of two machines or days cannot.", of.title, of.command)
+	if of.raw != "" {
+		fmt.Fprintf(&b, " The output of the benchmarks, for benchstat, is [%[1]s](%[1]s).", of.raw)
+	}
+	b.WriteString("\n\n")
 	for _, line := range res.env {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
@@ -148,9 +170,11 @@ func page(res *results, plots bool) string {
 		b.WriteString("- **the machine had other work**: ratios of the time that passed are as good as that allows; those by processor time and all memory figures are better\n")
 	}
 	fmt.Fprintf(&b, "- runs: %d, alternating; medians, and the best in brackets\n", res.runs)
-	b.WriteString("- input: the pods and events of bench/specimen; managedFields are dropped by both sides where fields is `dropped`\n")
+	for _, note := range of.notes {
+		fmt.Fprintf(&b, "- %s\n", note)
+	}
 
-	fmt.Fprintf(&b, "\n## Must hold\n\nAgainst client-go in the same run, by the medians; 10,000 pods where nothing else is said.\n\n%s", table(res, goals))
+	fmt.Fprintf(&b, "\n## Must hold\n\n%s\n\n%s", of.about, table(res, of.goals))
 	if plots {
 		for _, p := range pictures {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", p.title, p.file)

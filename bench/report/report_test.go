@@ -37,7 +37,7 @@ func parsed(t *testing.T, in string) *results {
 func TestPage(t *testing.T) {
 	const golden = "testdata/RESULTS.md"
 	var out strings.Builder
-	if err := run(strings.NewReader(example(t)), &out, "", false); err != nil {
+	if err := run(strings.NewReader(example(t)), &out, "bench", "", false); err != nil {
 		t.Fatal(err)
 	}
 	if *update {
@@ -72,7 +72,7 @@ func TestRefuses(t *testing.T) {
 			t.Parallel()
 			for _, guard := range []bool{false, true} {
 				var out strings.Builder
-				err := run(strings.NewReader(tc.in), &out, "", guard)
+				err := run(strings.NewReader(tc.in), &out, "bench", "", guard)
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want one that says %q", err, tc.want)
 				}
@@ -112,7 +112,7 @@ func TestBusy(t *testing.T) {
 		if load != "" {
 			in += "load: " + load + "\n"
 		}
-		if got := strings.Contains(page(parsed(t, in), false), "had other work"); got != want {
+		if got := strings.Contains(page(parsed(t, in), books["bench"], false), "had other work"); got != want {
 			t.Errorf("a load of %q: the page warns %v, want %v", load, got, want)
 		}
 	}
@@ -238,7 +238,7 @@ func TestPlots(t *testing.T) {
 	for name, in := range map[string]string{"all": example(t), "little": "BenchmarkDecode/encoding=json/impl=nodewatch-2 100 20 ns/op\n"} {
 		dir := t.TempDir()
 		var out strings.Builder
-		if err := run(strings.NewReader(in), &out, dir, false); err != nil {
+		if err := run(strings.NewReader(in), &out, "bench", dir, false); err != nil {
 			t.Fatal(name, err)
 		}
 		for _, p := range pictures {
@@ -260,7 +260,7 @@ func TestPlots(t *testing.T) {
 			}
 		}
 	}
-	if err := run(strings.NewReader(example(t)), io.Discard, filepath.Join(t.TempDir(), "missing"), false); err == nil {
+	if err := run(strings.NewReader(example(t)), io.Discard, "bench", filepath.Join(t.TempDir(), "missing"), false); err == nil {
 		t.Error("plots were written to a folder that is not there")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +36,9 @@ func TestMain(m *testing.M) {
 //
 //	exits STATUS COMMAND...   run it, check its exit status; stdout and stderr can be looked at
 //	until FILE REGEXP         wait until a background command has written that
-//	server [token=T] [forbid=VERB]
+//	server [token=T] [forbid=VERB] [forbidnode=NODE]
 //	                          start an API server: $SERVER is its URL, $SERVER_ADDR its address
+//	permit                    forbid no node any more
 //	pod create|update NAMESPACE/NAME NODE [PHASE]
 //	pod delete NAMESPACE/NAME
 //	play FILE                 let the server play a script, see docs/testing.md
@@ -54,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": until, "play": playScript, "played": scriptPlayed, "server": startServer, "pod": changePod, "requests": countRequests, "fetch": fetch,
+			"exits": exits, "until": until, "play": playScript, "played": scriptPlayed, "server": startServer, "pod": changePod, "requests": countRequests, "fetch": fetch, "permit": permit,
 			"endwatches": func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).EndWatches() },
 			"cut":        func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).CloseConnections() },
 			"pause":      func(ts *testscript.TestScript, _ bool, _ []string) { serverOf(ts).Pause() },
@@ -124,6 +126,12 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 			c.Tokens = map[string]string{value: "tester"}
 		case "forbid":
 			c.Authorize = func(a listwatchtest.Access) bool { return !slices.Contains(strings.Split(value, ","), a.Verb) }
+		case "forbidnode":
+			var permitted atomic.Bool
+			permits.Store(ts.Getenv("WORK"), &permitted)
+			c.Authorize = func(a listwatchtest.Access) bool {
+				return permitted.Load() || !strings.Contains(a.FieldSelector, "spec.nodeName="+value)
+			}
 		default:
 			ts.Fatalf("server: unknown option %s", arg)
 		}
@@ -137,6 +145,17 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	})
 	ts.Setenv("SERVER", s.URL())
 	ts.Setenv("SERVER_ADDR", strings.TrimPrefix(s.URL(), "http://"))
+}
+
+// permits are what lifts forbidnode, by working directory.
+var permits sync.Map
+
+func permit(ts *testscript.TestScript, neg bool, args []string) {
+	permitted, ok := permits.LoadAndDelete(ts.Getenv("WORK"))
+	if neg || len(args) != 0 || !ok {
+		ts.Fatalf("usage: permit, after server forbidnode=NODE")
+	}
+	permitted.(*atomic.Bool).Store(true)
 }
 
 func playScript(ts *testscript.TestScript, neg bool, args []string) {

@@ -202,6 +202,9 @@ func (w *world) upper(ctx context.Context, req reconcile.Request) (reconcile.Res
 // controlWidgets watches a custom resource, and the metadata of Secrets.
 func (w *world) controlWidgets() error {
 	ofSameName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if kind := o.GetObjectKind().GroupVersionKind(); kind != secretMetadata().GroupVersionKind() {
+			w.t.Errorf("%s: the metadata of a Secret says that it is of a %s", w.kind, kind)
+		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 	})
 	return builder.ControllerManagedBy(w.mgr).Named("widgets").For(&Widget{}).
@@ -414,7 +417,7 @@ func (w *world) objects(from client.Reader, list client.ObjectList) (map[string]
 		}
 	case *metav1.PartialObjectMetadataList:
 		for _, o := range l.Items {
-			o.TypeMeta = metav1.TypeMeta{} // set by the cache, PartialObjectMetadata when live; see below
+			o.TypeMeta = metav1.TypeMeta{} // see controlWidgets
 			got[o.Name] = &o
 		}
 	case *unstructured.UnstructuredList:

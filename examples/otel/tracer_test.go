@@ -110,7 +110,7 @@ func tree(spans tracetest.SpanStubs) string {
 			var attrs []string
 			for _, a := range s.Attributes {
 				if name, ok := strings.CutPrefix(string(a.Key), "nodewatch."); ok && name != "bytes" {
-					attrs = append(attrs, fmt.Sprintf(" %s=%s", name, a.Value.Emit()))
+					attrs = append(attrs, fmt.Sprintf(" %s=%s", name, a.Value.String()))
 				}
 			}
 			slices.Sort(attrs)

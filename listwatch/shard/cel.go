@@ -25,10 +25,10 @@ const (
 
 // expression is one node of what was parsed.
 type expression struct {
-	kind   kind
-	name   string        // of the function, the variable or the field; of a literal its value
-	number bool          // a literal that is a number
-	parts  []*expression // arguments; of a selection what is selected from
+	kind  kind
+	name  string        // of the function, the variable or the field; of a literal its value
+	goes  string        // what the server calls the type of a literal that is no string
+	parts []*expression // arguments; of a selection what is selected from
 }
 
 // maxDepth bounds brackets in brackets, as cel-go bounds recursion.
@@ -116,11 +116,25 @@ func (p *parser) primary() (*expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.peek() == '(' {
+	switch word, reserved := reservedWords[name]; {
+	case word != "":
+		return &expression{kind: literalKind, name: name, goes: word}, nil
+	case reserved:
+		return nil, fmt.Errorf("reserved word %q", name)
+	case p.peek() == '(':
 		return p.call(prefix + name)
 	}
 	return &expression{kind: identKind, name: prefix + name}, nil
 }
+
+// reservedWords are no names of variables and functions; of literals they have the type. Fields may be called so.
+var reservedWords = func() map[string]string {
+	words := map[string]string{"true": "bool", "false": "bool", "null": "structpb.NullValue"}
+	for _, word := range strings.Fields("in as break const continue else for function if import let loop package namespace return var void while") {
+		words[word] = ""
+	}
+	return words
+}()
 
 // call reads the arguments of a function.
 func (p *parser) call(name string) (*expression, error) {
@@ -170,7 +184,7 @@ func (p *parser) numeral() (*expression, error) {
 	if p.at < len(p.text) && (isLetter(p.text[p.at]) || p.text[p.at] == '.') || p.at-from > 18 {
 		return nil, fmt.Errorf("number that is no selector's at byte %d", from)
 	}
-	return &expression{kind: literalKind, name: p.text[from:p.at], number: true}, nil
+	return &expression{kind: literalKind, name: p.text[from:p.at], goes: "int64"}, nil
 }
 
 // name reads an identifier.

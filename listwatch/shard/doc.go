@@ -13,9 +13,9 @@
 //
 //   - The n shards of one count have every hash exactly once, whatever n is.
 //   - [Selector.Matches] is what the server decides, for the same strings.
-//   - [Parse] takes what kube-apiserver 1.37 takes and refuses what it refuses, in its
-//     words where these are not the CEL parser's. Of CEL it knows what can stand in
-//     a selector; strings with escapes are refused.
+//   - [Parse] refuses what kube-apiserver 1.37 refuses, in its words where these are not
+//     the CEL parser's, and takes what it takes, but for strings with escapes and for what of CEL
+//     has no business in a selector and is not looked at (!!shardRange(...), {}.shardRange(...)).
 //
 // The package makes no request. listwatch.Config.Shard puts a Shard to use.
 package shard

@@ -119,8 +119,8 @@ func hexOf(e *expression, name string) (string, error) {
 	switch {
 	case e.kind != literalKind:
 		return "", fmt.Errorf("%s must be a string literal (e.g. '0xff'), got expression kind %v", name, e.kind)
-	case e.number:
-		return "", fmt.Errorf("%s must be a string literal, got int64", name)
+	case e.goes != "":
+		return "", fmt.Errorf("%s must be a string literal, got %s", name, e.goes)
 	}
 	hex, ok := strings.CutPrefix(e.name, "0x")
 	switch {

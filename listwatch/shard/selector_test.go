@@ -134,6 +134,8 @@ func TestParseRefuses(t *testing.T) {
 		{call(uid, low, "'0x10000000000000001'"), "17-digit hex value must be '0x10000000000000000' (2^64)"},
 		{call(uid, low, "'0x100000000000000000'"), "hex value too long (18 chars, max 17)"},
 		{call(uid, "0", "1"), "hexStart must be a string literal, got int64"},
+		{call(uid, "true", "null"), "hexStart must be a string literal, got bool"},
+		{"namespace", "CEL parse error: reserved word"},
 		{call(uid, low, uid), "hexEnd must be a string literal (e.g. '0xff'), got expression kind 7"},
 		{call(uid, low), "shardRange() requires exactly 3 arguments, got 2"},
 		{"foo(" + uid + ")", `unsupported function "foo"`},

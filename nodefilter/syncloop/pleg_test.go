@@ -136,7 +136,7 @@ func TestPLEGNoRoom(t *testing.T) {
 		rt := &fakeRuntime{pods: containers("a/1=running", "b/2=running", "c/3=running", "d/4=running")}
 		p := startPLEG(t, PLEGConfig{Runtime: rt, Backlog: 3})
 		synctest.Wait()
-		if st := p.Status(); st.Events != 3 || st.NoRoom != 1 {
+		if st := p.Status(); st.Events != 3 || st.NoRoom != 1 || st.Waiting != len(p.events) || st.Waiting == 0 {
 			t.Errorf("%+v", st)
 		}
 		// What changes while there is no room is told as it is in the end.
@@ -183,7 +183,7 @@ func TestPLEGPeriod(t *testing.T) {
 		if !slices.Equal(at, []time.Duration{0, 4 * time.Second, 8 * time.Second}) {
 			t.Errorf("relists at %v", at)
 		}
-		if st := p.Status(); st.Took != 3*time.Second || st.Total != st.Took || st.LastRelist.Sub(start) != 4*time.Second {
+		if st := p.Status(); st.Took != 3*time.Second || st.Total != 6*time.Second || st.LastRelist.Sub(start) != 4*time.Second {
 			t.Errorf("%+v", st)
 		}
 		time.Sleep(2 * time.Second) // let the last call come back

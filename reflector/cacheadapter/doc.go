@@ -6,7 +6,10 @@
 // ListerWatcher: requests, decoding and errors are nodewatch's; retries, relists
 // and the store are client-go's.
 //
-// [Feed] is the other half: a nodewatch reflector keeps a client-go store, a
-// DeltaFIFO or anything else that client-go's reflector could fill; requests,
-// retries, relists and liveness are nodewatch's.
+// [Feed] is the other half: a nodewatch collection keeps a client-go store, a
+// DeltaFIFO, a RealFIFO or anything else that client-go's reflector could fill;
+// requests, retries, relists and liveness are nodewatch's.
+//
+// [Indexer] shows a nodewatch store to client-go's generated listers, and to what
+// else reads an informer's indexer.
 package cacheadapter

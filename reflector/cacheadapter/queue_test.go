@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
 )
@@ -118,4 +120,57 @@ func consume(store cache.Store, o any) error {
 		}
 	}
 	return nil
+}
+
+// "What c, a Reflector or a Union, sees": the first snapshot of a union is one Replace, too, and what
+// goes with a member is deleted.
+func TestFeedUnion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := cluster{t, listwatchtest.New(listwatchtest.Config{})}
+		defer srv.Close()
+		srv.create("a", "b")
+		if err := srv.Create(labelled("other", "c", map[string]string{"v": "1"})); err != nil {
+			t.Fatal(err)
+		}
+		union, err := reflector.NewUnion(reflector.UnionConfig[*corev1.Pod]{
+			Member: func(namespace string) (*reflector.Reflector[*corev1.Pod], error) {
+				lw, err := listwatch.New[*corev1.Pod](listwatch.Config{REST: srv.RESTConfig(), Resource: pods, Namespace: namespace})
+				if err != nil {
+					return nil, err
+				}
+				return reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: lw, OnStop: lw.Close})
+			},
+		}, "ns", "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, store := new(recorder), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := union.Run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		for _, to := range []cache.ReflectorStore{calls, store} {
+			wg.Go(func() {
+				if err := Feed(t.Context(), union, to); err != nil {
+					t.Errorf("Feed: %v", err)
+				}
+			})
+		}
+		waitFor(t, func() bool { return text(store.List()) == "a=1 b=1 c=1" })
+		srv.update("b", "2")
+		waitFor(t, func() bool { return text(store.List()) == "a=1 b=2 c=1" })
+		if err := union.Set("ns"); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return text(store.List()) == "a=1 b=2" })
+		cancel()
+		wg.Wait()
+		got := strings.Join(calls.calls, "; ")
+		if !strings.HasPrefix(got, "replace [a=1 b=1 c=1] at ") || !strings.HasSuffix(got, "update b=2; delete lost other/c c=1") {
+			t.Errorf("the calls are %s", got)
+		}
+	})
 }

@@ -127,7 +127,7 @@ func union(name string, now time.Time) *fake {
 	return f
 }
 
-var refused = errors.New("watch pods: Get \"https://10.96.0.1:443/api/v1/pods?watch=true\": dial tcp 10.96.0.1:443: connect: connection refused")
+var errRefused = errors.New("watch pods: Get \"https://10.96.0.1:443/api/v1/pods?watch=true\": dial tcp 10.96.0.1:443: connect: connection refused")
 
 // trouble is a process of 40 reflectors on a bad day.
 func trouble(now time.Time) fakes {
@@ -149,7 +149,7 @@ func trouble(now time.Time) fakes {
 	for len(all) < 40 {
 		f := healthy(fmt.Sprintf("worker-%02d", len(all)), now)
 		if len(all)%3 == 0 {
-			f = waiting(f.status.Name, now, refused)
+			f = waiting(f.status.Name, now, errRefused)
 		}
 		all = append(all, f)
 	}

@@ -36,8 +36,7 @@ func everyField(t *testing.T) {
 		return d.text(d.root)
 	}
 	base := textOf(func(*fake) {})
-	var check func(name string, of func(*fake) reflect.Value)
-	check = func(name string, of func(*fake) reflect.Value) {
+	check := func(name string, of func(*fake) reflect.Value) {
 		for i := range of(full(now)).NumField() {
 			field := name + "." + of(full(now)).Type().Field(i).Name
 			if slices.Contains(notOnThePage, field) {

@@ -90,7 +90,7 @@ func TestOrder(t *testing.T) {
 	brief.status.LastRestart = &reflector.Restart{Reason: reason.ServerError, Err: errors.New("etcd has no leader")}
 	all := fakes{
 		healthy("zeta", now), spoiled("spoiled", now, 2, nil), slow("slow", now), healthy("alpha", now), brief,
-		waiting("away", now, refused), starting("starting", now), union("union", now),
+		waiting("away", now, errRefused), starting("starting", now), union("union", now),
 	}
 	d := parse(t, get(t, Config{Registry: all}, "/", ""))
 	want := []string{"starting", "union", "away", "brief", "slow", "spoiled", "alpha", "zeta"}

@@ -80,7 +80,7 @@ func TestDocs(t *testing.T) {
 func TestDocsWords(t *testing.T) {
 	t.Parallel()
 	doc := read(t, docPath)
-	words := slices.Concat(reflector.Outcomes(), reflector.EventTypes(), reflector.Causes())
+	words := slices.Concat(reflector.Outcomes(), reflector.EventTypes(), reflector.Causes(), reflector.Policies())
 	for _, s := range states {
 		words = append(words, string(s))
 	}

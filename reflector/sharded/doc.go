@@ -19,8 +19,8 @@
 // # Guarantees
 //
 //   - What is in the old shard and in the new one is untouched: no event, no second copy.
-//   - While all replicas go by the same shards and one barrier, each object that was
-//     in somebody's store is in somebody's store at every moment.
+//   - While all replicas go by the same shards and one barrier, each object is in somebody's
+//     store at every moment, but for the time that its first event is under way, as ever.
 //   - At rest each object is in the store of exactly one of them.
 //
 // All of that holds whether the server filters or not; listwatch.Config.Shard says what it costs.

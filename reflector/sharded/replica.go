@@ -49,7 +49,7 @@ func (c Config[T]) withDefaults() Config[T] {
 //
 // Promises, with their tests:
 //   - While replicas go from shards to other shards, no object is in nobody's store. Test: TestNoObjectIsNobodys.
-//   - At rest each object is in the store of exactly one. Test: TestNoObjectIsNobodys.
+//   - At rest each object is in the store of exactly one. Test: TestNoObjectIsNobodys, TestShardedReplicas.
 //   - What the old and the new shard have in common is untouched. Test: TestReshardLeavesCommonObjectsAlone.
 type Replica[T any] struct {
 	reflector.Collection[T]

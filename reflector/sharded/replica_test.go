@@ -155,7 +155,7 @@ func TestNoObjectIsNobodys(t *testing.T) {
 						}
 					}
 					twice := 0
-					for round := range 12 {
+					for round := range 8 {
 						to := 1 + random.IntN(5)
 						all := newBarrier(to)
 						var moves sync.WaitGroup

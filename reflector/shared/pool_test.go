@@ -272,6 +272,31 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
+// Shards of a collection are collections. The server ignores the selector here, so each gets all and drops what is not
+// its own, which the reflector counts.
+func TestShardsAreCollections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, config, _ := serve(t, 30)
+		p := newPool(t, Config[*corev1.Pod]{REST: config})
+		total := 0
+		for i := range 3 {
+			l := acquire(t, p, Scope{Shard: shard.Shard{Index: i, Count: 3}})
+			defer l.Close()
+			if err := l.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			have := l.Store().Len()
+			if dropped := l.Stats().Ignored["filtered"]; have == 0 || have+int(dropped) != 30 {
+				t.Errorf("shard %d has %d of 30 pods, and dropped %d", i, have, dropped)
+			}
+			total += have
+		}
+		if total != 30 || p.Len() != 3 {
+			t.Errorf("%d pods in %d collections", total, p.Len())
+		}
+	})
+}
+
 // TestRunHolds: a lease is run as any collection is, and Run's end is its own.
 func TestRunHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -400,6 +425,7 @@ func TestSharedStoreIsRefused(t *testing.T) {
 		p := newPool(t, Config[*corev1.Pod]{REST: config, Reflector: func(c *reflector.Config[*corev1.Pod]) { c.Store = store }})
 		first := acquire(t, p, Scope{})
 		defer first.Close()
+		synctest.Wait() // it has the Store
 		second := acquire(t, p, Scope{Namespace: "default"})
 		synctest.Wait()
 		if err := second.WaitForSync(t.Context()); !errors.Is(err, reflector.ErrStopped) || !strings.Contains(err.Error(), "filled by another reflector") {

@@ -1,8 +1,11 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -47,7 +50,11 @@ func (c *consumer) run(ctx context.Context, r *reflector.Reflector[*corev1.Pod])
 	if pause(ctx, c.Join) != nil {
 		return
 	}
-	for ev := range r.Events(ctx) {
+	sub := reflector.Subscription[*corev1.Pod]{Policy: c.Policy, Limit: c.Limit, Replay: c.Replay}
+	if c.Some {
+		sub.Where = func(pod *corev1.Pod) bool { return c.matches(number(pod.ResourceVersion)) }
+	}
+	for ev := range r.Subscribe(ctx, sub) {
 		if now := c.s.now(); now > c.ready {
 			// The first event of a batch: it takes its time, and then takes
 			// with it whatever came meanwhile.
@@ -94,6 +101,13 @@ func (c *consumer) take(ev reflector.Event[*corev1.Pod], status reflector.Status
 		got = holds(ev.Object)
 	}
 	suffix := ""
+	if ev.Replay {
+		c.log.add(now, "consumer %d: replay %s@%d/%s", c.id, name, got.rv, ev.UID)
+		if ev.Type != reflector.Modified || ev.Object != ev.Old || !known || have != got {
+			bad(promiseTwice, "replay of %s@%d/%s as %v, delivered before: %v", name, got.rv, ev.UID, ev.Type, have)
+		}
+		return
+	}
 	if ev.FinalStateUnknown {
 		suffix = ", final state unknown"
 	}
@@ -107,6 +121,9 @@ func (c *consumer) take(ev reflector.Event[*corev1.Pod], status reflector.Status
 	// A server that was restored to the past takes its versions up again.
 	past := now >= c.s.world.restored
 	if ev.Type != reflector.Deleted {
+		if !c.matches(got.rv) {
+			bad(promiseOrder, "%v of %s@%d, which it does not want", ev.Type, name, got.rv)
+		}
 		key := held{uid: got.uid, rv: got.rv}
 		if c.delivered[key] && !past {
 			bad(promiseTwice, "%v of %s@%d/%s was delivered before", ev.Type, name, got.rv, got.uid)
@@ -141,8 +158,20 @@ func (c *consumer) take(ev reflector.Event[*corev1.Pod], status reflector.Status
 			bad(promiseIdentity, "DELETED %s/%s, but %s is there", name, got.uid, have.uid)
 		case have.rv > got.rv && !past:
 			bad(promiseOrder, "DELETED %s at %d, after %d", name, got.rv, have.rv)
+		case ev.Old != nil && (c.matches(got.rv) || holds(ev.Old) != have):
+			bad(promiseOrder, "DELETED %s at %d as if it did not match; Old is not what was delivered before", name, got.rv)
 		}
 		delete(c.objects, name)
+	}
+}
+
+// sawAll holds a consumer for which the client waits against the prompt one: every version was delivered.
+func (c *consumer) sawAll(prompt *consumer) {
+	for _, key := range slices.SortedFunc(maps.Keys(prompt.delivered), func(a, b held) int { return cmp.Compare(a.rv, b.rv) }) {
+		if c.matches(key.rv) && !c.delivered[key] {
+			c.log.fail(c.s.now(), promiseOrder, fmt.Sprintf("consumer %d: (%s, %d) was not delivered to it", c.id, key.uid, key.rv))
+			return
+		}
 	}
 }
 
@@ -164,7 +193,7 @@ func (c *consumer) syncedAt(rv int64, bad func(string, string, ...any)) {
 	}
 	for i := len(c.s.shadow.snapshots) - 1; i >= 0; i-- {
 		if snap := c.s.shadow.snapshots[i]; snap.rv == rv {
-			if diff := c.s.compare(c.objects, snap.h, snap.n); diff != "" {
+			if diff := c.s.compare(c.objects, snap.h, snap.n, c.Consumer); diff != "" {
 				bad(promiseSnapshot, "at SYNCED %d %s", rv, diff)
 			}
 			return

@@ -286,5 +286,26 @@ func (s *Schedule) randomConsumers(d dice, storm bool) []Consumer {
 		c.Stalls = append(c.Stalls, Span{from, s.Chaos + d.between(0, time.Minute)})
 		list = append(list, c)
 	}
+	of := newDice(s.Seed, 5)
+	for i := range list[1:] {
+		list[i+1].subscribes(of)
+	}
 	return list
+}
+
+// subscribes draws what a consumer that is not prompt asks for.
+func (c *Consumer) subscribes(d dice) {
+	switch d.IntN(4) {
+	case 0:
+		c.Limit = 1 + d.IntN(8)
+	case 1:
+		c.Policy, c.Limit = reflector.Resync, 1+d.IntN(8)
+	case 2:
+		// It has room for all that happens, so that the client is as fresh as the model says.
+		c.Policy, c.Limit = reflector.Block, 100_000
+	}
+	c.Some = d.one(3)
+	if d.one(4) {
+		c.Replay = odd(5 * time.Minute)
+	}
 }

@@ -210,6 +210,36 @@ var mutants = []mutant{
 		"const soundWatch = 10 * time.Second",
 		"const soundWatch = time.Second",
 	},
+	{
+		"tells an object that ceases to match as modified",
+		"reflector/filter.go",
+		"c.typ, c.ceased = Deleted, true",
+		"c.ceased = true",
+	},
+	{
+		"forgets what the subscriber knows when it drops what is pending",
+		"reflector/mailbox_resync.go",
+		"missed[T]{knows: c.old}",
+		"missed[T]{}",
+	},
+	{
+		"does not tell what is gone after a resync",
+		"reflector/mailbox_resync.go",
+		"\tcase m.is == nil:\n\t\treturn []change[T]{gone}\n",
+		"\tcase m.is == nil:\n\t\treturn nil\n",
+	},
+	{
+		"merges versions for a subscriber that wants all",
+		"reflector/store.go",
+		"newMailbox(sub.Name, sub.Policy, sub.Limit,",
+		"newMailbox(sub.Name, Coalesce, min(sub.Limit, 8),",
+	},
+	{
+		"replays versions that were replaced",
+		"reflector/replay.go",
+		"e, caughtUp := d.current(r.pass[r.told].key)\n",
+		"_, caughtUp := d.current(r.pass[r.told].key)\n\t\te := r.pass[r.told]\n",
+	},
 }
 
 // root is the module's root.

@@ -204,7 +204,7 @@ func (u *run) look(end bool) bool {
 	h, n, known := sh.position()
 	if known && status.State == reflector.StateWatching && !sh.listing() {
 		u.checks++
-		if diff := s.compare(store, h, n); diff != "" {
+		if diff := s.compare(store, h, n, Consumer{}); diff != "" {
 			s.fail(promiseSnapshot, "the store at %d %s", sh.rv, diff)
 		}
 		s.fresh(status.FreshAsOf, h, n)
@@ -253,13 +253,16 @@ func (u *run) ended(status reflector.Status, store map[string]held, now time.Dur
 		s.log.add(now, "the client cannot know that its state is of another history")
 		return
 	}
-	if diff := s.compare(store, h, h.upTo(now)); diff != "" {
+	if diff := s.compare(store, h, h.upTo(now), Consumer{}); diff != "" {
 		s.fail(promiseEnd, "the store %s", diff)
 	}
 	for _, c := range u.consumers {
 		c.mu.Lock()
-		if diff := s.compare(c.objects, h, h.upTo(now)); diff != "" {
+		if diff := s.compare(c.objects, h, h.upTo(now), c.Consumer); diff != "" {
 			s.fail(promiseEnd, "consumer %d %s", c.id, diff)
+		}
+		if c.Policy == reflector.Block && c.Join == 0 {
+			c.sawAll(u.consumers[0])
 		}
 		c.mu.Unlock()
 	}
@@ -275,8 +278,8 @@ func (u *run) ended(status reflector.Status, store map[string]held, now time.Dur
 	}
 }
 
-// compare tells how objects differ from what the server had after n versions.
-func (s *server) compare(objects map[string]held, h *history, n int) string {
+// compare tells how objects differ from what the server had after n versions, as far as c wants them.
+func (s *server) compare(objects map[string]held, h *history, n int, c Consumer) string {
 	want := h.state(n)
 	var diffs []string
 	for _, name := range names(want) {
@@ -286,6 +289,10 @@ func (s *server) compare(objects map[string]held, h *history, n int) string {
 		case v.flaw != sound:
 			if ok && (have.uid != v.uid || have.rv > v.rv) {
 				diffs = append(diffs, fmt.Sprintf("has %s@%d/%s for %v, which it cannot read", name, have.rv, have.uid, v))
+			}
+		case !c.matches(v.rv):
+			if ok {
+				diffs = append(diffs, fmt.Sprintf("has %s@%d/%s for %v, which does not match", name, have.rv, have.uid, v))
 			}
 		case !ok:
 			diffs = append(diffs, fmt.Sprintf("lacks %v", v))

@@ -271,7 +271,15 @@ type Consumer struct {
 	Latency time.Duration
 	// Stalls are times in which it does not look.
 	Stalls []Span
+
+	Policy reflector.Policy
+	Limit  int           // 0 is the default
+	Some   bool          // it wants some versions only, see matches
+	Replay time.Duration // 0 is none
 }
+
+// matches reports whether it wants a version.
+func (c Consumer) matches(rv int64) bool { return !c.Some || rv%3 != 0 }
 
 // Span is a time from and to.
 type Span struct{ From, To time.Duration }
@@ -280,5 +288,6 @@ func (c Consumer) String() string {
 	if c.Prompt {
 		return "is prompt"
 	}
-	return fmt.Sprintf("joins at %v, takes %v, stalls %v", c.Join, c.Latency, c.Stalls)
+	return fmt.Sprintf("joins at %v, takes %v, stalls %v; %v at %d, wants some: %t, replay %v",
+		c.Join, c.Latency, c.Stalls, c.Policy, c.Limit, c.Some, c.Replay)
 }

@@ -75,7 +75,8 @@ type Config struct {
 	// Share is how many parts of objects DecodeShared remembers, so that objects share them:
 	// what pointers point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
 	// bytes come for the second time in the same field; it is not decoded again. A place
-	// takes 26 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared.
+	// takes 26 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared; they are small at
+	// first and grow up to this.
 	// 0 is 16384, which is enough for most collections; -1 is none: then only
 	// the versions of one object share.
 	Share int

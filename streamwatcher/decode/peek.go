@@ -34,7 +34,7 @@ func (p *Peeker) Peek(enc Encoding, raw []byte) (Meta, error) {
 
 // Identify is Peek without InitialEventsEnd, for all that is not a bookmark: it stops
 // as soon as kind, apiVersion, namespace, name, UID and resourceVersion are known. In JSON as API servers
-// write it that is before labels, annotations and managedFields. So of a key that
+// write it, and in protobuf, that is before labels, annotations and managedFields. So of a key that
 // comes twice the first counts, where the second stands behind all of these.
 func (p *Peeker) Identify(enc Encoding, raw []byte) (Meta, error) {
 	return p.peek(enc, raw, toIdentity, Meta{})
@@ -56,6 +56,11 @@ func (p *Peeker) PeekEnvelope(e Envelope) (Meta, error) {
 	return p.peek(e.Encoding, e.Raw, toMetadata, Meta{APIVersion: layout.View(e.APIVersion), Kind: layout.View(e.Kind)})
 }
 
+// IdentifyEnvelope is Identify for the object in an envelope.
+func (p *Peeker) IdentifyEnvelope(e Envelope) (Meta, error) {
+	return p.peek(e.Encoding, e.Raw, toIdentity, Meta{APIVersion: layout.View(e.APIVersion), Kind: layout.View(e.Kind)})
+}
+
 // peek looks into raw. known is what is known of the object beside it.
 func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta, err error) {
 	switch enc {
@@ -65,7 +70,7 @@ func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta,
 		m, _ = p.json.end()
 	case Protobuf:
 		m = known
-		err = peekProtobuf(raw, &m)
+		err = peekProtobuf(raw, far, &m)
 	default:
 		err = fmt.Errorf("unknown encoding %d", enc)
 	}
@@ -77,7 +82,7 @@ func (p *Peeker) peek(enc Encoding, raw []byte, far extent, known Meta) (m Meta,
 
 // peekProtobuf reads field 1 of the message, which is ObjectMeta in every kind that
 // has one. The other fields are passed over whole: they are few.
-func peekProtobuf(raw []byte, m *Meta) error {
+func peekProtobuf(raw []byte, far extent, m *Meta) error {
 	f := frame.Fields{Rest: raw}
 	for f.Next() {
 		if f.Num != 1 {
@@ -86,16 +91,19 @@ func peekProtobuf(raw []byte, m *Meta) error {
 		if f.Type != protowire.BytesType {
 			return errField
 		}
-		if err := objectMetaProtobuf(f.Bytes, m); err != nil {
+		if err := objectMetaProtobuf(f.Bytes, far, m); err != nil {
 			return err
 		}
 	}
 	return f.Err
 }
 
-func objectMetaProtobuf(b []byte, m *Meta) error {
+func objectMetaProtobuf(b []byte, far extent, m *Meta) error {
+	// Each is there, be it empty, as generated code writes them.
+	const identity = 1<<1 | 1<<3 | 1<<5 | 1<<6
+	seen := 0
 	f := frame.Fields{Rest: b}
-	for f.Next() {
+	for (far != toIdentity || seen != identity) && f.Next() {
 		if f.Cut {
 			return f.Err
 		}
@@ -105,6 +113,7 @@ func objectMetaProtobuf(b []byte, m *Meta) error {
 			if f.Type != protowire.BytesType {
 				return errField
 			}
+			seen |= 1 << f.Num & identity
 		}
 		switch f.Num {
 		case 1:

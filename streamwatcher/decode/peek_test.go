@@ -177,6 +177,43 @@ func TestIdentifyStopsEarly(t *testing.T) {
 	}
 }
 
+// The same in protobuf: what comes behind the identity is for a bookmark, and the identity is read from wherever it stands.
+func TestIdentifyProtobuf(t *testing.T) {
+	field := func(n int, text string) string { return string([]byte{byte(n<<3 | 2), byte(len(text))}) + text }
+	const mark = "k8s.io/initial-events-end"
+	name, namespace, uid, version := field(1, "p"), field(3, "n"), field(5, "u"), field(6, "7")
+	marked := field(12, field(1, mark)+field(2, "true"))
+	want := Meta{Namespace: "n", Name: "p", UID: "u", ResourceVersion: "7"}
+	clusterWide, end := want, want
+	clusterWide.Namespace, end.InitialEventsEnd = "", true
+	var p Peeker
+	for what, tc := range map[string]struct {
+		metadata       string
+		identity, full Meta // the zero Meta is an error
+	}{
+		"in order":             {name + namespace + uid + version + marked, want, end},
+		"damaged behind":       {name + namespace + uid + version + "\x60\x01", want, Meta{}},
+		"name again behind":    {name + namespace + uid + version + field(1, "q"), want, Meta{Namespace: "n", Name: "q", UID: "u", ResourceVersion: "7"}},
+		"other order":          {version + marked + uid + field(11, "") + name + namespace, end, end},
+		"empty namespace":      {name + field(3, "") + uid + version + "\x60\x01", clusterWide, Meta{}},
+		"no namespace":         {name + uid + version + marked, Meta{Name: "p", UID: "u", ResourceVersion: "7", InitialEventsEnd: true}, Meta{Name: "p", UID: "u", ResourceVersion: "7", InitialEventsEnd: true}},
+		"damaged in front":     {name + "\x18\x01" + uid + version, Meta{}, Meta{}},
+		"no namespace, damage": {name + uid + version + "\x60\x01", Meta{}, Meta{}},
+	} {
+		raw := []byte(field(1, tc.metadata))
+		if m, err := p.Identify(Protobuf, raw); (err != nil) != (tc.identity == Meta{}) || err == nil && m != tc.identity {
+			t.Errorf("%s: Identify: %+v, %v, want %+v", what, m, err, tc.identity)
+		}
+		if m, err := p.Peek(Protobuf, raw); (err != nil) != (tc.full == Meta{}) || err == nil && m != tc.full {
+			t.Errorf("%s: Peek: %+v, %v, want %+v", what, m, err, tc.full)
+		}
+		e := Envelope{APIVersion: []byte("v1"), Kind: []byte("Pod"), Raw: raw, Encoding: Protobuf}
+		if m, err := p.IdentifyEnvelope(e); err == nil && (m.Kind != "Pod" || m.Name != tc.identity.Name || m.InitialEventsEnd != tc.identity.InitialEventsEnd) {
+			t.Errorf("%s: IdentifyEnvelope: %+v", what, m)
+		}
+	}
+}
+
 // PeekJSON says where the object ends.
 func TestPeekToTheEnd(t *testing.T) {
 	var p Peeker

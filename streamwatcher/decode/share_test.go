@@ -294,6 +294,28 @@ func TestRestBytes(t *testing.T) {
 	}
 }
 
+// The ID of an image, of more than a hundred characters, is one string in all pods that run it.
+func TestImageIDsAreShared(t *testing.T) {
+	d := mustNewWith[*corev1.Pod](t, Config{Drop: managed}).(Sharer[*corev1.Pod])
+	for _, enc := range []Encoding{Protobuf, JSON} {
+		seen := map[*byte]int{}
+		for _, pod := range specimen.Pods(50) { // of one ReplicaSet
+			got, _, err := d.DecodeShared(enc, both(t, pod)[enc], nil, Parts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := got.Status.ContainerStatuses[0].ImageID
+			if len(id) <= 96 || id != pod.Status.ContainerStatuses[0].ImageID {
+				t.Fatalf("%v: the image's ID is %q", enc, id)
+			}
+			seen[unsafe.StringData(id)]++
+		}
+		if len(seen) > 10 { // the first ones have it on their own
+			t.Errorf("%v: the ID stands %d times in 50 pods", enc, len(seen))
+		}
+	}
+}
+
 // packedCost is what issue 4 allows a packed pod: the bytes, and what keeps them.
 const packedCost = 3600
 

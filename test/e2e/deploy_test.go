@@ -28,33 +28,62 @@ import (
 // deployed is the namespace and the name of everything in deploy/base.
 const deployed = "nodewatch"
 
-// TestDeploy: deploy/base is what a real API server takes; its service account may do what
+// variant is a folder of deploy/, and what its service account may do.
+type variant struct {
+	folder string
+	// rules are what the API server says of it, beside what any service account may do.
+	rules []string
+	// scoped says that the rights are those to the pods of the token's node alone.
+	scoped bool
+}
+
+var variants = []variant{
+	{folder: "base", rules: []string{`[""] ["pods"] [] ["list" "watch"]`}},
+	{folder: "node-scoped", scoped: true, rules: []string{
+		`["authentication.k8s.io"] ["nodes"] [] ["impersonate:associated-node"]`,
+		`[""] ["pods"] [] ["impersonate-on:associated-node:list" "impersonate-on:associated-node:watch"]`}},
+}
+
+// TestDeploy: what is in deploy/ is what a real API server takes; its service account may do what
 // nodewatch does and nothing else; and its container's command works with what the pod gives it. There
-// are no kubelets here: the command runs as a process, with the arguments and the environment that
-// a kubelet would make of the applied object.
+// are no kubelets here: the command runs as a process, with the arguments, the environment and the
+// token that a kubelet would make of the applied object.
 func TestDeploy(t *testing.T) {
 	if !wanted("real") {
 		return // listwatchtest has no DaemonSets
 	}
-	kubectl := tool(t, "kubectl", "kubernetes-client")
-	tg := startReal(t)
-	ctx, cancel := context.WithTimeout(t.Context(), convergence)
-	defer cancel()
-	quiet := tg.RESTConfig(apiserver.Admin)
-	quiet.WarningHandler = rest.NoWarnings{} // the specimens use port names twice
-	admin, err := kubernetes.NewForConfig(quiet)
-	if err != nil {
-		t.Fatal(err)
+	binary := buildImage(t) // before the clock of the tests runs
+	for _, v := range variants {
+		t.Run(v.folder, func(t *testing.T) {
+			tg := startReal(t)
+			ctx, cancel := context.WithTimeout(t.Context(), convergence)
+			defer cancel()
+			quiet := tg.RESTConfig(apiserver.Admin)
+			quiet.WarningHandler = rest.NoWarnings{} // the specimens use port names twice
+			admin, err := kubernetes.NewForConfig(quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ds := deployApply(ctx, t, v, admin, kubeconfig(t, tg, apiserver.Admin))
+			t.Run("restricted", func(t *testing.T) { deployRestricted(ctx, t, admin, ds) })
+			account, nobody := podToken(ctx, t, tg, admin, ds, deployed), podToken(ctx, t, tg, admin, ds, "nobody")
+			t.Run("rights", func(t *testing.T) { deployRights(ctx, t, v, account, nobody) })
+			t.Run("runs", func(t *testing.T) { deployRuns(ctx, t, binary, admin, account, ds) })
+		})
 	}
-	config := kubeconfig(t, tg, apiserver.Admin)
+}
+
+// deployApply tries a variant and applies it, as a user would, and returns the DaemonSet.
+func deployApply(ctx context.Context, t *testing.T, v variant, admin *kubernetes.Clientset, config string) *appsv1.DaemonSet {
+	kubectl := tool(t, "kubectl", "kubernetes-client")
 	apply := func(more ...string) string {
-		stdout, stderr, status := runToEnd(t, kubectl, append([]string{"--kubeconfig", config, "apply", "--validate=strict", "-k", "../../deploy/base"}, more...)...)
+		stdout, stderr, status := runToEnd(t, kubectl, append([]string{"--kubeconfig", config, "apply", "--validate=strict",
+			"-k", "../../deploy/" + v.folder}, more...)...)
 		if status != 0 || strings.Contains(stderr, "Warning") {
 			t.Fatalf("kubectl apply %v: status %d: %s", more, status, stderr)
 		}
 		return stdout
 	}
-
 	// The namespace has to be there before the API server can try the rest.
 	if _, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: deployed}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -72,21 +101,11 @@ func TestDeploy(t *testing.T) {
 			t.Errorf("a second apply changes something: %s", line)
 		}
 	}
-
 	ds, err := admin.AppsV1().DaemonSets(deployed).Get(ctx, deployed, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("restricted", func(t *testing.T) { deployRestricted(ctx, t, admin, ds) })
-	account := serviceAccountConfig(ctx, t, tg, admin, deployed)
-	t.Run("rights", func(t *testing.T) {
-		nobody := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
-		if _, err := admin.CoreV1().ServiceAccounts(deployed).Create(ctx, nobody, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		deployRights(ctx, t, account, serviceAccountConfig(ctx, t, tg, admin, nobody.Name))
-	})
-	t.Run("runs", func(t *testing.T) { deployRuns(ctx, t, admin, account, ds) })
+	return ds
 }
 
 // finalizeNamespace does what the namespace controller would do, and waits.
@@ -108,11 +127,28 @@ func finalizeNamespace(ctx context.Context, t *testing.T, admin *kubernetes.Clie
 	})
 }
 
-// serviceAccountConfig is a client with a token of a service account, as a pod has it.
-func serviceAccountConfig(ctx context.Context, t *testing.T, tg target, admin *kubernetes.Clientset, name string) *rest.Config {
+// deployNode is where the pods of the tests run.
+const deployNode = "node-a"
+
+// podToken is a client with the token that a pod of a service account has on the node: it is bound
+// to the pod, and says which node that is on.
+func podToken(ctx context.Context, t *testing.T, tg target, admin *kubernetes.Clientset, ds *appsv1.DaemonSet, account string) *rest.Config {
 	t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{}}
-	answer, err := admin.CoreV1().ServiceAccounts(deployed).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if account != ds.Spec.Template.Spec.ServiceAccountName {
+		sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}
+		if _, err := admin.CoreV1().ServiceAccounts(deployed).Create(ctx, sa, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: account + "-x"}, Spec: *ds.Spec.Template.Spec.DeepCopy()}
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = deployNode, account, account
+	pod, err := admin.CoreV1().Pods(deployed).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}}
+	answer, err := admin.CoreV1().ServiceAccounts(deployed).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,34 +185,58 @@ func deployRestricted(ctx context.Context, t *testing.T, admin *kubernetes.Clien
 	}
 }
 
-// deployRights: by the API server's own answer the service account may LIST and WATCH pods beside what
-// any service account may, and nothing else; and single requests agree.
-func deployRights(ctx context.Context, t *testing.T, account, nobody *rest.Config) {
-	client, err := kubernetes.NewForConfig(account)
-	if err != nil {
-		t.Fatal(err)
-	}
+// deployRights: by the API server's own answer the service account has the rights of the variant beside
+// those that any service account has, and no others; and single requests agree.
+func deployRights(ctx context.Context, t *testing.T, v variant, account, nobody *rest.Config) {
 	everybody := rulesOf(ctx, t, nobody)
 	own := slices.DeleteFunc(rulesOf(ctx, t, account), func(rule string) bool { return slices.Contains(everybody, rule) })
-	if want := []string{`[""] ["pods"] [] ["list" "watch"]`}; !slices.Equal(own, want) {
-		t.Errorf("the service account may do %q, want %q", own, want)
+	if slices.Sort(own); !slices.Equal(own, slices.Sorted(slices.Values(v.rules))) {
+		t.Errorf("the service account may do %q, want %q", own, v.rules)
 	}
 
-	pods := client.CoreV1().Pods("")
-	if _, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=node-a"}); err != nil {
+	as := func(user string) *kubernetes.Clientset {
+		config := rest.CopyConfig(account)
+		config.Impersonate.UserName = user
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	user := ""
+	if v.scoped {
+		user = "system:node:" + deployNode
+	}
+	list := func(client *kubernetes.Clientset, selector string) error {
+		_, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: selector})
+		return err
+	}
+	client := as(user)
+	if err := list(client, "spec.nodeName="+deployNode); err != nil {
 		t.Error(err)
 	}
-	// RBAC does not see selectors: docs/running.md says so.
-	if _, err := pods.List(ctx, metav1.ListOptions{}); err != nil {
+	forbidden := map[string]func() error{
+		"get a pod": func() error {
+			_, err := client.CoreV1().Pods(deployed).Get(ctx, deployed+"-x", metav1.GetOptions{})
+			return err
+		},
+		"delete a pod": func() error { return client.CoreV1().Pods(deployed).Delete(ctx, deployed+"-x", metav1.DeleteOptions{}) },
+		"list secrets": func() error { _, err := client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); return err },
+		"get the node": func() error { _, err := client.CoreV1().Nodes().Get(ctx, deployNode, metav1.GetOptions{}); return err },
+		"list nodes":   func() error { _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); return err },
+		"its roles":    func() error { _, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{}); return err },
+		"as an admin":  func() error { return list(as("admin"), "") },
+	}
+	if v.scoped {
+		forbidden["pods as itself"] = func() error { return list(as(""), "spec.nodeName="+deployNode) }
+		forbidden["pods of all nodes"] = func() error { return list(client, "") }
+		forbidden["pods of another node"] = func() error { return list(client, "spec.nodeName=node-b") }
+		forbidden["as another node"] = func() error { return list(as("system:node:node-b"), "spec.nodeName=node-b") }
+	} else if err := list(client, ""); err != nil {
+		// RBAC does not see selectors.
 		t.Errorf("the pods of all nodes: %v; if RBAC sees selectors now, docs/running.md and rbac.yaml have to say it", err)
 	}
-	for name, request := range map[string]func() error{
-		"get a pod":      func() error { _, err := client.CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{}); return err },
-		"delete a pod":   func() error { return client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{}) },
-		"list secrets":   func() error { _, err := client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); return err },
-		"list nodes":     func() error { _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); return err },
-		"read its roles": func() error { _, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{}); return err },
-	} {
+	for name, request := range forbidden {
 		if err := request(); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want forbidden", name, err)
 		}
@@ -203,8 +263,8 @@ func rulesOf(ctx context.Context, t *testing.T, config *rest.Config) (all []stri
 
 // deployRuns: the container's command prints the node's pods, its probes answer on the port that
 // the DaemonSet names, and its memory is within what it requests, with 110 pods on the node.
-func deployRuns(ctx context.Context, t *testing.T, admin *kubernetes.Clientset, account *rest.Config, ds *appsv1.DaemonSet) {
-	const node = "node-a"
+func deployRuns(ctx context.Context, t *testing.T, binary string, admin *kubernetes.Clientset, account *rest.Config, ds *appsv1.DaemonSet) {
+	const node = deployNode
 	for i, pod := range specimen.Pods(2 * podsOfNode) {
 		pod.ResourceVersion, pod.UID = "", ""
 		pod.Spec.NodeName = []string{node, "node-b"}[i%2]
@@ -233,7 +293,7 @@ func deployRuns(ctx context.Context, t *testing.T, admin *kubernetes.Clientset, 
 			args[i] = "--metrics-addr=" + address
 		}
 	}
-	binary, path := buildImage(t), t.TempDir()+"/kubeconfig"
+	path := t.TempDir() + "/kubeconfig"
 	if err := apiserver.WriteKubeconfig(path, account); err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +302,9 @@ func deployRuns(ctx context.Context, t *testing.T, admin *kubernetes.Clientset, 
 	once := exec.CommandContext(ctx, binary, append(slices.Clone(args), "--once", "--output=name")...)
 	once.Env = env
 	out, err := once.Output()
-	if n := bytes.Count(out, []byte("pod/")); err != nil || n != podsOfNode {
-		t.Fatalf("--once prints %d pods, want %d: %v", n, podsOfNode, err)
+	// With those that podToken made.
+	if n := bytes.Count(out, []byte("pod/")); err != nil || n != podsOfNode+2 {
+		t.Fatalf("--once prints %d pods, want %d: %v", n, podsOfNode+2, err)
 	}
 
 	cmd := exec.CommandContext(ctx, binary, args...)

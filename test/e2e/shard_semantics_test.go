@@ -224,7 +224,10 @@ func compareParsers(t *testing.T, text string) bool {
 	return err == nil && wantErr == nil
 }
 
-// FuzzShardParse is TestShardParse for anything. Strings with escapes are refused here, and read there.
+// beyond is CEL that shard.Parse does not know: what is in front of a method, negations, escapes.
+var beyond = regexp.MustCompile("[\\\\`!{}\\[\\]?:<>=+*%-]|[0-9][0-9A-Za-z]*\\s*\\.")
+
+// FuzzShardParse is TestShardParse for anything that has nothing in it which only the server reads.
 func FuzzShardParse(f *testing.F) {
 	for _, p := range shardRows() {
 		u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(p.path))
@@ -234,7 +237,7 @@ func FuzzShardParse(f *testing.F) {
 		f.Add(u.Query().Get("shardSelector"))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !strings.ContainsAny(text, "\\`") {
+		if !beyond.MatchString(text) {
 			compareParsers(t, text)
 		}
 	})

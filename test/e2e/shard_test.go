@@ -267,4 +267,3 @@ func TestShardedReplicas(t *testing.T) {
 		}
 	})
 }
-

@@ -116,7 +116,9 @@ func TestRules(t *testing.T) {
 		{"file", fileStep, []told{file("REMOVE", "a"), file("ADD", "b")}, []told{file("ADD", "b"), file("REMOVE", "a")}, "", false}, // our order
 		{"file", fileStep, nil, []told{file("REMOVE", "a"), file("ADD", "a")}, "", false},                                           // ours passes
 		{"file", fileStep, []told{file("REMOVE", "a"), file("ADD", "a"), file("ADD", "b")}, nil, rulePassing, false},
-		{"file", apiStep, []told{file("REMOVE", "a"), file("ADD", "a")}, nil, "", false}, // out of the blue
+		{"file", apiStep, []told{file("REMOVE", "a"), file("ADD", "a")}, nil, rulePassing, true}, // late
+		{"file", apiStep, []told{file("REMOVE", "a"), file("ADD", "b")}, nil, rulePassing, false},
+		{"file", apiStep, nil, []told{file("REMOVE", "a"), file("ADD", "a")}, "", false}, // out of the blue
 		{"file", fileStep, []told{file("UPDATE", "a")}, []told{file("RECONCILE", "a")}, ruleParts, false},
 		{"api", relist, []told{api("ADD", "a", "b")}, []told{api("ADD", "b"), api("ADD", "a")}, ruleGrouping, true},
 		{"api", relist, []told{api("ADD", "a", "b")}, []told{api("ADD", "b")}, ruleGrouping, false},

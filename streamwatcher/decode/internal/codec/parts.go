@@ -164,7 +164,26 @@ func (t *tracker) before(where uint64) (part *Part, size int) {
 
 // stands tells whether b are the bytes of part.
 func (d *state) stands(part *Part, b []byte) bool {
-	return maphash.Bytes(d.prog.seeds[0], b) == part.sum
+	return d.hash(b) == part.sum
+}
+
+// hashed is the part of an object that was hashed last, and its hash: a part is looked for as that of the version
+// before, then among those of other objects, and then remembered.
+type hashed struct {
+	at  *byte
+	n   int
+	sum uint64
+}
+
+// hash returns the hash of b, a part of the object at hand.
+func (d *state) hash(b []byte) uint64 {
+	if len(b) == 0 {
+		return maphash.Bytes(d.prog.seeds[0], b)
+	}
+	if h := &d.hashed; h.at != &b[0] || h.n != len(b) {
+		*h = hashed{&b[0], len(b), maphash.Bytes(d.prog.seeds[0], b)}
+	}
+	return d.hashed.sum
 }
 
 // remember notes that what is at where has the bytes b.
@@ -172,7 +191,7 @@ func (d *state) remember(where uint64, b []byte) {
 	if len(b) < minPart || len(d.parts) >= maxParts || uint64(d.prog.typ.Size) >= 1<<offsetBits {
 		return
 	}
-	d.parts = append(d.parts, Part{where | uint64(len(b)), maphash.Bytes(d.prog.seeds[0], b)})
+	d.parts = append(d.parts, Part{where | uint64(len(b)), d.hash(b)})
 }
 
 // again tells whether the variable of n at p, which is at where, has been read to before. What it has

@@ -62,14 +62,17 @@ func head(b []byte) []byte {
 
 func newShares(n int, seeds [2]maphash.Seed) *shares {
 	s := &shares{seeds: seeds}
-	s.init(128, n, func(e *share) uint64 { return e.sum[0] })
+	s.init(1024, n, func(e *share) uint64 { return e.sum[0] })
 	return s
 }
 
 // first returns the first half of the sum of b, a value of n.
 func (s *shares) first(n *node, b []byte) uint64 {
-	return maphash.Bytes(s.seeds[0], b) ^ uint64(n.id)*0x9E3779B97F4A7C15
+	return mixed(maphash.Bytes(s.seeds[0], b), n)
 }
+
+// mixed is the first half of the sum of a value of n whose bytes have this hash.
+func mixed(hash uint64, n *node) uint64 { return hash ^ uint64(n.id)*0x9E3779B97F4A7C15 }
 
 // sum returns the sum of b, a value of n, that begins with first.
 func (s *shares) sum(first uint64, n *node, b []byte) sum {
@@ -165,7 +168,7 @@ func put(held layout.Held, n *node, p layout.Ptr) {
 // what containers of one pod have in common is there once, although no other pod has it.
 type twin struct {
 	node *node
-	sum  sum
+	b    []byte // what it was read from
 	held layout.Held
 	turn int // of the text
 }
@@ -173,10 +176,10 @@ type twin struct {
 // twin returns the place for a part with this sum among those of the object.
 func (d *state) twin(first uint64) *twin { return &d.twins[first>>40%uint64(len(d.twins))] }
 
-// putTwin puts the part of this sum into the variable at p, if the object has one.
+// putTwin puts the part with the bytes b, whose sum begins with first, into the variable at p, if the object has one.
 func (d *state) putTwin(first uint64, n *node, p layout.Ptr, b []byte) bool {
 	a := d.twin(first)
-	if a.node != n || a.turn != d.turn || a.sum[0] != first || a.sum != d.shares.sum(first, n, b) {
+	if a.node != n || a.turn != d.turn || string(a.b) != string(b) {
 		return false
 	}
 	put(a.held, n, p)
@@ -184,7 +187,7 @@ func (d *state) putTwin(first uint64, n *node, p layout.Ptr, b []byte) bool {
 }
 
 func (d *state) noteTwin(first uint64, n *node, p layout.Ptr, b []byte) {
-	*d.twin(first) = twin{n, d.shares.sum(first, n, b), hold(n, p), d.turn}
+	*d.twin(first) = twin{n, b, hold(n, p), d.turn}
 }
 
 // reuse puts a part of the same bytes into the variable at p, if one is known: of
@@ -286,7 +289,8 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 		d.isShared = false
 		return end, err
 	}
-	first := s.first(n, content)
+	hash := d.hash(content)
+	first := mixed(hash, n)
 	if d.reuse(first, n, p, content) {
 		return end, nil
 	}
@@ -294,6 +298,7 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
+	d.hashed = hashed{&content[0], len(content), hash} // parts of it were hashed since
 	if d.isShared = second; second {
 		s.keep(first, n, p, content)
 		return end, nil
@@ -343,7 +348,7 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 		if size > len(b) {
 			continue
 		}
-		first := s.first(n, b[:size])
+		first := mixed(d.hash(b[:size]), n)
 		if d.reuse(first, n, p, b[:size]) {
 			return i + size, nil
 		}
@@ -361,7 +366,7 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 	if len(content) > maxShare {
 		return next, nil
 	}
-	first := s.first(n, content)
+	first := mixed(d.hash(content), n)
 	if second && s.didCome(first) {
 		s.keep(first, n, p, content)
 		d.isShared = true

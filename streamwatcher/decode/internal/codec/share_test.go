@@ -77,46 +77,55 @@ func TestSharedPartsAreEqual(t *testing.T) {
 	}
 }
 
-// What is equal is there once.
+// What is equal is there once. In one of some hundred programs two parts fall on one place, and displace each other.
 func TestPartsAreShared(t *testing.T) {
-	p := mustCompile(t, reflect.TypeFor[corev1.Pod](), Config{Share: 4096})
+	for _, form := range forms {
+		var faults []string
+		for range 3 {
+			if faults = notShared(t, form.name, form.encode, form.fromShared(mustCompile(t, reflect.TypeFor[corev1.Pod](), Config{Share: 4096}))); len(faults) == 0 {
+				break
+			}
+		}
+		if len(faults) > 0 {
+			t.Errorf("%s: not as it should be: %q", form.name, faults)
+		}
+	}
+}
+
+// notShared decodes four pods and returns which parts of them are not shared, or too early.
+func notShared(t *testing.T, name string, encode func(any) ([]byte, error), decode func([]byte) (any, error)) (faults []string) {
 	pod := func(name string) *corev1.Pod {
 		yes := true
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{{Name: "rs", Controller: &yes}}},
 			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", SecurityContext: &corev1.SecurityContext{Privileged: &yes}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}}}}
 	}
-	for _, form := range forms {
-		encoding := form.name
-		decode := func(pod *corev1.Pod) (any, error) {
-			raw, err := form.encode(pod)
-			if err != nil {
-				return nil, err
-			}
-			return form.fromShared(p)(raw)
+	var pods []*corev1.Pod
+	for _, called := range []string{"a", "b", "c", "d"} {
+		raw, err := encode(pod(called))
+		if err != nil {
+			t.Fatal(err)
 		}
-		var pods []*corev1.Pod
-		for _, name := range []string{"a", "b", "c", "d"} {
-			got, err := decode(pod(name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, encoding, pod(name), got)
-			pods = append(pods, got.(*corev1.Pod))
+		got, err := decode(raw)
+		if err != nil {
+			t.Fatal(err)
 		}
-		c, d := pods[2], pods[3]
-		if reflect.ValueOf(c.Labels).Pointer() != reflect.ValueOf(d.Labels).Pointer() {
-			t.Errorf("%s: the labels are not shared", encoding)
-		}
-		if &c.OwnerReferences[0] != &d.OwnerReferences[0] {
-			t.Errorf("%s: the owners are not shared", encoding)
-		}
-		if &c.Spec.Containers[0] != &d.Spec.Containers[0] {
-			t.Errorf("%s: the containers are not shared", encoding)
-		}
-		if pods[0].Spec.Containers[0].SecurityContext == d.Spec.Containers[0].SecurityContext {
-			t.Errorf("%s: what came first is shared, which should wait for the second", encoding)
-		}
+		same(t, name, pod(called), got)
+		pods = append(pods, got.(*corev1.Pod))
 	}
+	c, d := pods[2], pods[3]
+	if reflect.ValueOf(c.Labels).Pointer() != reflect.ValueOf(d.Labels).Pointer() {
+		faults = append(faults, "the labels are not shared")
+	}
+	if &c.OwnerReferences[0] != &d.OwnerReferences[0] {
+		faults = append(faults, "the owners are not shared")
+	}
+	if &c.Spec.Containers[0] != &d.Spec.Containers[0] {
+		faults = append(faults, "the containers are not shared")
+	}
+	if pods[0].Spec.Containers[0].SecurityContext == d.Spec.Containers[0].SecurityContext {
+		faults = append(faults, "what came first is shared, which should wait for the second")
+	}
+	return faults
 }
 
 // One Program for several goroutines, with all that they share.

@@ -22,6 +22,7 @@ type state struct {
 	room int
 
 	tracker // of the version before
+	hashed  hashed
 	// shared says that nobody will write to the object, so that it may have parts of others.
 	shared  bool
 	shares  *shares // nil if none are remembered
@@ -91,7 +92,7 @@ func (d *state) begin(raw []byte, eager bool) {
 	}
 	d.turns++
 	d.turn = d.turns
-	d.raw, d.side, d.depth = raw, d.side[:0], 0
+	d.raw, d.side, d.depth, d.hashed = raw, d.side[:0], 0, hashed{}
 	d.room = minRoom + maxGrowth*len(raw)
 	d.own.Eager, d.own.Twins = eager, false
 	d.text = &d.own
@@ -115,7 +116,7 @@ func (d *state) end(failed bool) {
 	if d.shares != nil {
 		clear(d.twins[:])
 	}
-	d.raw, d.shares, d.created = nil, nil, layout.Ptr{}
+	d.raw, d.shares, d.created, d.hashed = nil, nil, layout.Ptr{}, hashed{}
 	if cap(d.side) > 64<<10 {
 		d.side = nil
 	}

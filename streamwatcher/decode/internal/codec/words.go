@@ -19,7 +19,7 @@ var seed = maphash.MakeSeed()
 
 func newWords(n int) *words {
 	w := new(words)
-	w.init(128, n)
+	w.init(64, n)
 	return w
 }
 
