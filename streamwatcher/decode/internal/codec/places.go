@@ -25,7 +25,7 @@ type table[T any] struct {
 	short atomic.Int64    // sampled misses
 }
 
-// missSampling is of how many misses one is counted. When there were 16 for each place, there come to be more places.
+// missSampling is of how many misses one is counted. When there were 4 for each place, there come to be more places.
 const missSampling = 64
 
 func (p *places[T]) init(first, limit int, hash func(*T) uint64) {
@@ -61,7 +61,7 @@ func (p *places[T]) put(t *table[T], i int, e *T) {
 
 // miss notes that t does not have what has this hash.
 func (p *places[T]) miss(t *table[T], hash uint64) {
-	if hash>>32%missSampling == 0 && len(t.slots) < p.max && t.short.Add(1) > int64(len(t.slots)/4) {
+	if hash>>32%missSampling == 0 && len(t.slots) < p.max && t.short.Add(1) > int64(len(t.slots)/16) {
 		p.grow(t)
 	}
 }

@@ -11,7 +11,7 @@ func TestWordsGrow(t *testing.T) {
 	if n := len(w.current.Load().slots); n > 64 {
 		t.Errorf("%d places before anything came", n)
 	}
-	for range 20 {
+	for range 60 {
 		for i := range 1000 {
 			w.findOf(0, fmt.Appendf(nil, "word-%d", i))
 		}
