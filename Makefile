@@ -17,7 +17,7 @@ SEED ?= 1
 .PHONY: help build test race e2e bench bench-guard bench-agent bench-idle bench-herd bench-podsources fuzz lint soak mutants
 
 help: ## list the targets
-	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z0-9-]+): .*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## build the command line into bin/
 	go build -o bin/nodewatch ./cmd/nodewatch
@@ -53,7 +53,7 @@ go test -c -o bin/bench.test ./bench
 } | tee bin/bench.txt
 endef
 
-bench: ## measure against client-go, write bench/RESULTS.md and its plots (a quarter of an hour; BENCHFLAGS=-long: 100,000 pods too)
+bench: ## measure against client-go: bench/RESULTS.md and plots (a quarter of an hour; BENCHFLAGS=-long for 100,000 pods)
 	$(call bench_runs,$(BENCHCOUNT),$(BENCH),$(BENCHTIME))
 	go -C bench/report run . -plots .. < bin/bench.txt > bin/RESULTS.md
 	cp bin/bench.txt bench/RESULTS.txt
@@ -62,7 +62,7 @@ bench: ## measure against client-go, write bench/RESULTS.md and its plots (a qua
 bench-guard: ## fail where allocations or ratios to client-go fell behind bench/report/guards.go (a minute or two)
 	$(call bench_runs,3,Decode|Watch/^link=http1$$/encoding=.*/fields=dropped/impl=(nodewatch|client-go)$$|List/^pods=1000$$/,0.2s)
 	go test -run '^$$' -bench . -benchtime 5x ./bench/agent | tee -a bin/bench.txt
-	go test -run '^$$' -bench 'Idle/link=tls-http1$$/impl=(nodewatch|client-go)$$' -benchtime 1x ./bench/idle | tee -a bin/bench.txt
+	go test -run '^$$' -bench 'Idle/link=tls-http1(-gzip)?$$/impl=(nodewatch|client-go)$$' -benchtime 1x ./bench/idle | tee -a bin/bench.txt
 	go -C bench/report run . -guard < bin/bench.txt
 
 # A package of benchmarks whose page is its RESULTS.md: name, runs, time of each benchmark.

@@ -9,8 +9,10 @@ import (
 )
 
 // rootPools are the pools of roots that some transport has, by the hash of their PEM, so that a thousand transports to one
-// server have one. Pools are not changed once they are made. Who
-// drops the last use of a pool drops it from here, too.
+// server have one. Pools are not changed once they are made. Who drops the last use of a pool drops it from here, too.
+//
+// It is one for the process, as crypto/tls's own cache of certificates is, and weak as that is: nothing can be seen of it
+// but the memory that it saves.
 var rootPools = struct {
 	sync.Mutex
 	by map[[sha256.Size]byte]weak.Pointer[x509.CertPool]

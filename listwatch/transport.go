@@ -213,7 +213,7 @@ func (b *baseTrips) transport() *http.Transport {
 		return b.current
 	}
 	old := b.current
-	b.caData, b.current = data, b.make(roots)
+	b.caData, b.current = data, b.make(samePool(roots, data))
 	// Requests under way keep their connections; only idle ones go.
 	old.CloseIdleConnections()
 	return b.current

@@ -55,7 +55,7 @@ func newNodes(c NodesConfig) (*Nodes, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	n := &Nodes{namespaces: c.Namespaces}
+	n := &Nodes{namespaces: slices.Clone(c.Namespaces)}
 	if len(n.namespaces) == 0 {
 		n.namespaces = []string{c.Namespace}
 	}

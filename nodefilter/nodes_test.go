@@ -77,7 +77,12 @@ func TestNodes(t *testing.T) {
 		}
 	}
 
-	some := newTestNodes(t, srv, func(c *NodesConfig) { c.Namespaces = []string{"default", "kube-system"} })
+	namespaces := []string{"default", "kube-system"}
+	some := newTestNodes(t, srv, func(c *NodesConfig) { c.Nodes, c.Namespaces = []string{"node-a"}, namespaces })
+	namespaces[0] = "other" // the caller's own
+	if err := some.SetNodes("node-b", "node-a"); err != nil {
+		t.Fatal(err)
+	}
 	if got := strings.Join(run(t, some), " "); got != ofA+" "+ofB+" kube-system/proxy-a" {
 		t.Errorf("two namespaces: %q", got)
 	}

@@ -33,6 +33,14 @@ func (c change[T]) eventOf(obj T) Event[T] {
 	return ev
 }
 
+// tellsNothing reports whether c leads back to what the subscriber knows: it missed that a list did not have an
+// object which a later one has again, or what came between two moments of a server that went back in time.
+// Contents are compared, which is slow and may call T's own functions, so no lock is held.
+func (c change[T]) tellsNothing() bool {
+	return c.typ == Modified && c.old.rv == c.e.rv && c.old.uid == c.e.uid &&
+		sameContent(c.old.object(c.old.key), c.e.object(c.e.key))
+}
+
 // syncedAt is the change that says that a snapshot is complete.
 func syncedAt[T any](rv string) change[T] {
 	return change[T]{typ: Synced, e: &entry[T]{rv: rv}}

@@ -223,7 +223,7 @@ func (c Config[T]) validate() error {
 	if c.ListerWatcher == nil {
 		bad("ListerWatcher is nil: set what lists and watches, such as one of listwatch.New")
 	}
-	if c.Resource == "" {
+	if c.Resource == "" && c.ListerWatcher != nil {
 		bad(`Resource is empty and the ListerWatcher does not name one: set it, such as "pods"`)
 	}
 	if c.InitialSync > InitialList {
@@ -235,9 +235,7 @@ func (c Config[T]) validate() error {
 	case c.Objects == ObjectsCompact && c.Transform != nil:
 		bad("Transform cannot go with Objects: ObjectsCompact, which keeps the bytes that came: leave fields out by the decoder (listwatch.Config.Decode), or use ObjectsPrivate")
 	}
-	if err := c.Retain.validate("reflector: Config.Retain"); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.Retain.validate("reflector: Config.Retain"))
 	if c.PageSize < 0 {
 		bad("PageSize is %d: use 0 for one page or a positive number of items", c.PageSize)
 	}

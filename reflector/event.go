@@ -60,7 +60,8 @@ type Event[T any] struct {
 	Initial bool
 	// FinalStateUnknown is set on a Deleted whose delete nobody saw: a list did
 	// not have the object any more, another UID came under its name, or the
-	// DELETED event did not decode; or by a subscriber of policy Resync. Object may be out of date.
+	// DELETED event did not decode; and on each that the catching up of policy Resync finds. Object
+	// may be out of date.
 	//
 	// Promises, with their tests:
 	//   - What is gone is deleted (FinalStateUnknown). Test: TestReplace, C5-expired.txt, C5-watchlist.txt.
@@ -99,7 +100,7 @@ type Event[T any] struct {
 // Promises, with their tests:
 //   - Per object, events reach a subscriber in server order. Test: TestModel, TestModelConcurrent.
 //   - Nothing is delivered twice for the same (UID, resourceVersion) except when a subscriber asked for
-//     replay. Test: TestModel, F10-duplicates.txt, C13-told-twice.txt.
+//     replay. Test: TestModel, F10-duplicates.txt, C13-told-twice.txt, TestBackToWhatTheSubscriberKnows.
 //   - Slow subscribers cost O(objects): a coalescing mailbox, never a blocked socket. Test:
 //     TestMailboxIsBounded, TestBlockedSubscriberHoldsUpNobody.
 func (r *Reflector[T]) Events(ctx context.Context) iter.Seq[Event[T]] {

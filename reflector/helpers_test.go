@@ -43,8 +43,12 @@ func testMailbox[T any](limit int, initial []*entry[T], now time.Time) *mailbox[
 	return newMailbox("", Coalesce, limit, initial, now)
 }
 
+// popEvent is what a subscriber without a predicate does.
 func (m *mailbox[T]) popEvent() (ev Event[T], ok, more bool) {
 	c, ok, more := m.pop()
+	for ok && c.tellsNothing() {
+		c, ok, more = m.pop()
+	}
 	if ok {
 		ev = c.event()
 	}
@@ -73,15 +77,18 @@ func kept(t *testing.T, as Objects) func(*thing) content[*thing] {
 	}
 }
 
-type wireThing struct{ Name, UID, RV string }
+type wireThing struct {
+	Name, UID, RV string
+	Values        []string
+}
 
 // MarshalJSON and UnmarshalJSON let a thing be kept as bytes.
-func (o *thing) MarshalJSON() ([]byte, error) { return json.Marshal(wireThing{o.name, o.uid, o.rv}) }
+func (o *thing) MarshalJSON() ([]byte, error) { return json.Marshal(wireThing{o.name, o.uid, o.rv, o.values}) }
 func (o *thing) UnmarshalJSON(b []byte) error {
 	var w wireThing
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*o = thing{name: w.Name, uid: w.UID, rv: w.RV}
+	*o = thing{name: w.Name, uid: w.UID, rv: w.RV, values: w.Values}
 	return nil
 }

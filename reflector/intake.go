@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
@@ -22,7 +24,7 @@ type intake[T any] struct {
 	line  line[T]
 	bad   map[decode.Key]struct{} // items that did not decode; nil until the first
 	taken bool                    // an item came
-	alien bool                    // an object came that is none of the collection
+	alien aliens                  // objects that came and are none of the collection
 	heard []byte                  // the newest resourceVersion of what changed the store
 }
 
@@ -50,9 +52,10 @@ func (in *intake[T]) refuses(rv string) error {
 	if err := in.r.tooOld(in.asked, rv); err != nil { // where the metadata did not come first
 		return err
 	}
-	if in.alien && !in.taken && in.r.store.Len() > 0 {
-		// It would empty the store, for what a confused proxy or server said.
-		return &fault{reason.Decode, errors.New("the list has objects, and none of them is of the collection")}
+	if in.alien.n > 0 && !in.taken {
+		// A confused proxy or server would empty the store; and where the Go type or Kind is not
+		// the resource's, the store would be taken for an empty collection.
+		return in.alien.refusal(in.r.resource, in.r.kind)
 	}
 	before := in.r.session.newest()
 	switch {
@@ -84,7 +87,7 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 	}
 	if !r.belongs(m) {
 		r.seen.item(false)
-		in.alien = in.alien || m.Name != ""
+		in.alien.note(m)
 		return
 	}
 	in.taken = true
@@ -103,6 +106,31 @@ func (in *intake[T]) take(o *decode.Object[T]) {
 		in.settle(old, m, &c, err)
 	}
 	in.hear(m.ResourceVersion)
+}
+
+// aliens are the objects of a list or watch-list that are of another kind. What has no name
+// is no object, and does not count.
+type aliens struct {
+	n    int
+	kind string // of the first
+}
+
+func (a *aliens) note(m *decode.Meta) {
+	if m.Name == "" {
+		return
+	}
+	if a.n == 0 {
+		a.kind = strings.Clone(m.Kind)
+	}
+	a.n++
+}
+
+// refusal is the error where nothing else came. The server answered, in a form that can be read and with what
+// this reflector cannot take for its objects: that is reason.Decode, as it is where the kind of
+// a list says the same.
+func (a *aliens) refusal(resource schema.GroupVersionResource, kind string) error {
+	return &listwatch.Error{Reason: reason.Decode, Verb: "list", Resource: resource, Err: fmt.Errorf(
+		"the server sent objects of kind %q and none of kind %q (%d in all): do the Go type and Kind fit the resource?", a.kind, kind, a.n)}
 }
 
 // put takes the version of an object into the replacement.

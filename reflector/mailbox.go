@@ -195,12 +195,13 @@ func (m *mailbox[T]) merge(c change[T], now time.Time) {
 		m.last[c.e.key] = l
 	case mergedOne:
 		last.Value.change = merged
+		m.last[c.e.key] = last // the key of the version before would keep its text
 		m.coalesced++
 	case mergedNone:
 		m.coalesced += 2
 		m.queue.Remove(last)
 		if before := last.Value.before; before != nil {
-			m.last[c.e.key] = before
+			m.last[before.Value.e.key] = before
 		} else {
 			delete(m.last, c.e.key)
 		}

@@ -56,11 +56,10 @@ func (s *Store[T]) room() <-chan struct{} {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, sub := range s.subscribers {
-		if !mayBlock(sub) {
-			continue
-		}
-		if room := sub.(blocker).room(); room != nil {
-			return room
+		if b, ok := sub.(blocker); ok {
+			if room := b.room(); room != nil {
+				return room
+			}
 		}
 	}
 	return nil

@@ -260,6 +260,15 @@ func TestBlockReachesThroughAUnion(t *testing.T) {
 	})
 }
 
+// A wait that ends while Status asks whom it is for is not told as one for nobody.
+func TestBlockingIsOver(t *testing.T) {
+	s := NewStore[*thing]()
+	s.delivery.wait.begin()
+	if got := s.blocking(); got != "" {
+		t.Errorf("Status says %q", got)
+	}
+}
+
 // The time that a watch waited for a subscriber is no part of its bookmarks' cadence, which its idle limit follows.
 func TestBlockedTimeIsNoCadence(t *testing.T) {
 	var c cadence

@@ -70,14 +70,19 @@ func (r *resync[T]) miss(c change[T]) {
 	n := r.lag[c.e.key]
 	if n == nil {
 		n = &linked.Node[missed[T]]{Value: missed[T]{knows: c.old}}
-		r.lag[c.e.key] = n
 		r.list.Push(n)
 	}
 	n.Value.is = c.e
 	if c.typ == Deleted {
 		n.Value.is = nil
 	}
-	if n.Value.is == n.Value.knows {
+	// The key is a part of what is kept: that of another version would keep its text.
+	switch m := n.Value; {
+	case m.is != nil:
+		r.lag[m.is.key] = n
+	case m.knows != nil:
+		r.lag[m.knows.key] = n
+	default:
 		r.list.Remove(n)
 		delete(r.lag, c.e.key)
 	}
@@ -107,8 +112,6 @@ func (m missed[T]) changes() []change[T] {
 		return []change[T]{gone}
 	case m.knows.uid != m.is.uid:
 		return []change[T]{gone, {typ: Added, e: m.is}}
-	case m.knows.rv == m.is.rv && sameContent(m.knows.object(m.knows.key), m.is.object(m.is.key)):
-		return nil // a list missed it, and a later one has it again
 	}
 	return []change[T]{{typ: Modified, e: m.is, old: m.knows}}
 }

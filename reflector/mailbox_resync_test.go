@@ -71,8 +71,8 @@ func TestResync(t *testing.T) {
 			} else {
 				list(s, "1", tc.known...)
 			}
-			m := s.subscribe(Subscription[*thing]{Policy: Resync, Limit: 1})
-			drain(m)
+			d := s.deliver(Subscription[*thing]{Policy: Resync, Limit: 1}, nil)
+			d.told(describe)
 			for _, text := range tc.missed {
 				if objects, ok := strings.CutPrefix(text, "list "); ok {
 					words := strings.Fields(objects)
@@ -83,13 +83,13 @@ func TestResync(t *testing.T) {
 					upsertThing(s, text[1:])
 				}
 			}
-			if st := m.stats(time.Now()); st.Resyncs != 1 || st.Coalesced != 0 {
+			if st := d.m.stats(time.Now()); st.Resyncs != 1 || st.Coalesced != 0 {
 				t.Errorf("%+v, want one resync", st)
 			}
-			wantEvents(t, drain(m), tc.want...)
+			wantEvents(t, d.told(describe), tc.want...)
 			// In step again: every version.
 			upsertThing(s, "z/u9@10")
-			wantEvents(t, drain(m), "ADDED z/u9@10")
+			wantEvents(t, d.told(describe), "ADDED z/u9@10")
 		})
 	}
 }

@@ -3,12 +3,17 @@ package reflector
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
 // event reads what describe writes: "MODIFIED a/u1@7<5", "DELETED a/u1@7?", "SYNCED@9".
@@ -27,6 +32,9 @@ func event(text string) change[*thing] {
 		}
 	}
 	if modified {
+		if old == o.rv {
+			o.values = []string{"other contents"}
+		}
 		c.old = entryOf(&thing{name: o.name, uid: o.uid, rv: old})
 	}
 	return c
@@ -268,4 +276,105 @@ func (d *deliverer[T]) next(ctx context.Context) (ev Event[T], ok bool) {
 		d.wait(ctx)
 	}
 	return ev, false
+}
+
+// A server that went back in time, while the subscriber was behind, to the version that it knows: nothing is told twice.
+// Of another content, which the server gave that resourceVersion, it is told.
+func TestBackToWhatTheSubscriberKnows(t *testing.T) {
+	for _, policy := range []Policy{Coalesce, Resync} {
+		for _, as := range []Objects{ObjectsShared, ObjectsCompact} {
+			t.Run(fmt.Sprintf("%v, %v", policy, as), func(t *testing.T) {
+				keep := kept(t, as)
+				s := NewStore[*thing]()
+				list := func(rv string, rewound bool, objects ...string) {
+					rep := s.beginReplace()
+					rep.doubtful = rewound
+					for _, text := range objects {
+						o := newThing(text)
+						rep.put(s.find(o.meta().Key()), metaOf(o), keep(o))
+					}
+					rep.commit(rv, rewound)
+				}
+				list("5", false, "a/u1@3", "b/u2@4")
+				d := s.deliver(Subscription[*thing]{Policy: policy, Limit: 1}, slog.New(slog.DiscardHandler))
+				d.told(describe)
+				list("9", false, "a/u1@8", "b/u2@9")
+				list("5", true, "a/u1@3", "b/u2@4")
+				if m := s.find(newThing("a/u1@3").meta().Key()); m.rv != "3" {
+					t.Fatalf("the store has version %s", m.rv)
+				}
+				wantEvents(t, d.told(describe), "SYNCED@5")
+				if d.m.last != nil || d.m.resync.lag != nil {
+					t.Error("it is not in step")
+				}
+			})
+		}
+	}
+	version := func(label string) *entry[labelled] {
+		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": label}}}
+		return &entry[labelled]{key: decode.Key{Name: "a"}, uid: "u1", rv: "3", content: content[labelled]{obj: o}}
+	}
+	for now, want := range map[string]bool{"x": true, "y": false} {
+		if c := (change[labelled]{typ: Modified, e: version(now), old: version("x")}); c.tellsNothing() != want {
+			t.Errorf("of x the subscriber is told %s: %t", now, !c.tellsNothing())
+		}
+	}
+}
+
+// What is pending of an object keeps nothing of the versions in between, the text of their keys included.
+func TestMailboxKeepsNoVersionInBetween(t *testing.T) {
+	for _, policy := range []Policy{Coalesce, Resync} {
+		t.Run(policy.String(), func(t *testing.T) {
+			s := NewStore[labelled]()
+			rv := 0
+			do := func(remove bool, texts ...string) {
+				for _, text := range texts {
+					name, uid, _ := strings.Cut(text, "/")
+					rv++
+					o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.Clone(name), UID: types.UID(uid), ResourceVersion: fmt.Sprint(rv)}}
+					m := decode.Meta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+					if remove {
+						s.testRemove(m, o, true)
+					} else {
+						s.testUpsert(m, o)
+					}
+				}
+			}
+			do(false, "a/u1", "b/u2", "c/u3")
+			d := s.deliver(Subscription[labelled]{Policy: policy, Limit: 1}, nil)
+			name := func(ev Event[labelled]) string { return ev.Type.String() + " " + ev.Key.Name }
+			d.told(name)
+			for range 3 {
+				do(false, "a/u1", "b/u2", "c/u3")
+			}
+			do(true, "b/u2", "c/u3")
+			do(false, "c/u4")         // one that came
+			do(true, "c/u4")          // and went
+			keeps := map[*byte]bool{} // the text of the names of what is pending
+			keep := func(e *entry[labelled]) {
+				if e != nil {
+					keeps[unsafe.StringData(e.key.Name)] = true
+				}
+			}
+			n := 0
+			for k, l := range d.m.last {
+				keep(l.Value.e)
+				keep(l.Value.old)
+				if n++; !keeps[unsafe.StringData(k.Name)] {
+					t.Errorf("the key of %s is of a version that is not pending", k)
+				}
+			}
+			for k, l := range d.m.resync.lag {
+				keep(l.Value.is)
+				keep(l.Value.knows)
+				if n++; !keeps[unsafe.StringData(k.Name)] {
+					t.Errorf("the key of %s is of a version that is not pending", k)
+				}
+			}
+			if n != 3 {
+				t.Errorf("%d objects are pending, want 3", n)
+			}
+			wantEvents(t, d.told(name), "MODIFIED a", "DELETED b", "DELETED c")
+		})
+	}
 }

@@ -214,7 +214,7 @@ func runModel(t *testing.T, seed uint64, rewinds bool, as Objects) (replays int)
 		sub := aSubscription(rng)
 		f := newFold(rewinds)
 		// Who resyncs does not learn of an object that went and came back as it was.
-		f.copies, f.where = as == ObjectsCompact || sub.Policy == Resync, sub.Where
+		f.copies, f.where = as == ObjectsCompact || sub.Policy == Resync || rewinds, sub.Where
 		subs = append(subs, &subscriber{s.deliver(sub, nil), sub, f})
 	}
 	readSome := func(sub *subscriber, n int) {

@@ -101,8 +101,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return ErrAlreadyRun
 	}
 	if !r.store.claim() {
-		r.leave()
-		return fmt.Errorf("reflector %s: its Store is filled by another reflector; give each its own", r.cfg.Name)
+		return r.refuse()
 	}
 	defer r.end()
 	for s := r.begin(ctx); s != nil; {
@@ -114,6 +113,14 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 // A reflector that watches has the frames of Run, pass and follow on its stack for nearly all of its life, and the
 // runtime doubles a stack that they do not fit into. So what they call seldom is not inlined
 // in them. See bench/idle.
+
+// refuse is Run where the store has another reflector.
+//
+//go:noinline
+func (r *Reflector[T]) refuse() error {
+	r.leave()
+	return fmt.Errorf("reflector %s: its Store is filled by another reflector; give each its own", r.cfg.Name)
+}
 
 // begin returns the first state.
 //
@@ -305,7 +312,8 @@ func (r *Reflector[T]) complete(rv string, asked, fresh time.Time, res replaceRe
 
 // WaitForSync waits for the first complete snapshot. When ctx ends before that,
 // the error joins ctx's own, its cause, and the last attempt's, so that errors.As
-// finds the *listwatch.Error that says why. When Run ends before that it is ErrStopped.
+// finds the *listwatch.Error that says why. When Run ends before that it is ErrStopped. Where Run was not
+// called, the error says so.
 func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
 	var err error
 	select {
@@ -324,6 +332,9 @@ func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
 	}
 	if last := r.Status().LastError; last != nil {
 		return fmt.Errorf("%s not synced: %w; last attempt: %w", r.cfg.Name, err, last)
+	}
+	if !r.ran.Load() {
+		return fmt.Errorf("%s not synced: %w: Run was not called", r.cfg.Name, err)
 	}
 	return fmt.Errorf("%s not synced: %w", r.cfg.Name, err)
 }

@@ -197,6 +197,7 @@ func (t *tombstones[T]) add(e *entry[T], values [][]string, unknown bool) {
 	}
 	now := time.Now()
 	t.revive(e.uid) // a server that does not keep UIDs apart
+	e = e.copied()  // without what a next version would be made with, which a pod has some 500 bytes of
 	g := &grave[T]{Value: buried[T]{entry: e, at: now, unknown: unknown}}
 	t.byAge.Push(g)
 	t.byUID.set(e.uid, g)

@@ -206,6 +206,36 @@ func TestRetainLetsGoInAQuietCluster(t *testing.T) {
 	})
 }
 
+// What an object at rest has for its next version is not kept of one that will have none.
+func TestRetainKeepsNoParts(t *testing.T) {
+	dec, err := decode.New[*metav1.PartialObjectMetadata]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := []byte(`{"metadata":{"name":"a","uid":"u1","resourceVersion":"1","annotations":{"note":"` + strings.Repeat("x", 1000) + `"}}}`)
+	obj, parts, err := dec.(decode.Sharer[labelled]).DecodeShared(decode.JSON, raw, nil, decode.Parts{})
+	if err != nil || parts == (decode.Parts{}) {
+		t.Fatalf("the specimen has no parts: %v", err)
+	}
+	m := decode.Meta{Name: "a", UID: "u1", ResourceVersion: "1"}
+	for _, seen := range []bool{true, false} {
+		s := NewStore[labelled]()
+		s.retain(Retain{For: time.Hour})
+		c := content[labelled]{obj: obj, parts: parts}
+		s.upsert(nil, &m, c)
+		if seen {
+			s.remove(s.find(m.Key()), &m, c, true)
+		} else {
+			s.beginReplace().commit("2", false)
+		}
+		b := s.tombstones.byAge.First().Value
+		if one, _ := s.Tombstones().ByUID("u1"); one.Object != obj || b.parts != (decode.Parts{}) {
+			t.Errorf("its delete was seen: %t; it is %v with parts %v", seen, one.Object, b.parts)
+		}
+		s.end()
+	}
+}
+
 // A compact store keeps bytes of the deleted, too.
 func TestRetainCompact(t *testing.T) {
 	keep := kept(t, ObjectsCompact)

@@ -101,8 +101,8 @@ type Subscription[T any] struct {
 	// Replays are spread evenly over the period, in the order of keys, from the first Synced on. They give
 	// way to changes: an object is told again only when nothing is pending, so always in the version
 	// that the subscriber knows, and what is late shifts the rest, so that they do not come in a heap.
-	// There is no goroutine behind it; it costs 8 bytes an object, and a version that was replaced
-	// may stay in memory for a period.
+	// There is no goroutine behind it; it costs 8 bytes an object, and a version that was replaced, or
+	// deleted, may stay in memory for a period.
 	//
 	// Promises, with their tests:
 	//   - Replays are off by default, flagged, and spread evenly over their period. Test: TestReplay,

@@ -2,7 +2,9 @@ package reflector
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
@@ -14,13 +16,14 @@ import (
 // Promises, with their tests:
 //   - The context that Start returns is the one with which the request is made, so that the spans of an
 //     instrumented transport (rest.Config.WrapTransport) are its children. Test: TestSpansReachTheTransport.
+//   - A Tracer that panics, or returns nil, does not stop the reflector. Test: TestBrokenTracer.
 type Tracer interface {
 	// Start begins a span, a child of the one in ctx if there is one. The
 	// context that it returns comes of ctx and ends with it. The function that it
 	// returns is called once, when what the span is of has ended: err is what it
 	// failed with, nil for success and for a clean end.
 	//
-	// Both are called from Run's goroutine, which waits for them.
+	// Both are called from Run's goroutine, which waits for them. A panic of theirs is caught and logged.
 	Start(ctx context.Context, span SpanName, attrs ...slog.Attr) (context.Context, func(err error, attrs ...slog.Attr))
 }
 
@@ -89,7 +92,7 @@ func (r *Reflector[T]) traced(ctx context.Context, s state) exit {
 		r.spans.attempts++
 	}
 	before := r.counts()
-	inside, end := r.cfg.Tracer.Start(parent, span, r.spanAttrs(slog.String("rv", rv))...)
+	inside, end := r.startSpan(parent, span, slog.String("rv", rv))
 	e := r.step(inside, s)
 	attrs := append(outcomeAttrs(e), slog.String("rvAfter", r.session.rv))
 	end(failureOf(e), append(attrs, r.counts().since(before, span)...)...)
@@ -118,8 +121,32 @@ func (r *Reflector[T]) trace(ctx context.Context, e exit) {
 
 func (r *Reflector[T]) beginSync(ctx context.Context, span SpanName, attrs ...slog.Attr) {
 	if r.cfg.Tracer != nil {
-		r.spans.ctx, r.spans.end = r.cfg.Tracer.Start(ctx, span, r.spanAttrs(attrs...)...)
+		r.spans.ctx, r.spans.end = r.startSpan(ctx, span, attrs...)
 	}
+}
+
+// startSpan is the Tracer's Start. One that panics, or returns nil, costs spans and nothing else.
+func (r *Reflector[T]) startSpan(ctx context.Context, span SpanName, attrs ...slog.Attr) (inside context.Context, end func(error, ...slog.Attr)) {
+	var ended func(error, ...slog.Attr)
+	r.tracing(span, func() { inside, ended = r.cfg.Tracer.Start(ctx, span, r.spanAttrs(attrs...)...) })
+	if inside == nil {
+		inside = ctx
+	}
+	return inside, func(err error, attrs ...slog.Attr) {
+		if ended != nil {
+			r.tracing(span, func() { ended(err, attrs...) })
+		}
+	}
+}
+
+// tracing calls a function of the Tracer's.
+func (r *Reflector[T]) tracing(span SpanName, call func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error("tracer panicked", "span", string(span), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	call()
 }
 
 // spanAttrs puts in front of more what every span begins with.

@@ -230,6 +230,47 @@ func TestSpansReachTheTransport(t *testing.T) {
 	})
 }
 
+// brokenTracer is broken in one of several ways.
+type brokenTracer func(context.Context) (context.Context, func(error, ...slog.Attr))
+
+func (f brokenTracer) Start(ctx context.Context, _ reflector.SpanName, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
+	return f(ctx)
+}
+
+// TestBrokenTracer: "A Tracer that panics, or returns nil, does not stop the reflector."
+func TestBrokenTracer(t *testing.T) {
+	for name, broken := range map[string]brokenTracer{
+		"Start panics": func(context.Context) (context.Context, func(error, ...slog.Attr)) { panic("Start") },
+		"the end panics": func(ctx context.Context) (context.Context, func(error, ...slog.Attr)) {
+			return ctx, func(error, ...slog.Attr) { panic("end") }
+		},
+		"no context": func(context.Context) (context.Context, func(error, ...slog.Attr)) {
+			return nil, func(error, ...slog.Attr) {}
+		},
+		"no end": func(ctx context.Context) (context.Context, func(error, ...slog.Attr)) { return ctx, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started := 0
+				r := startScript(t, "> LIST rv=\n< list 100 a@90\n> WATCH rv=100\n< ADDED b@101\n< hold\n", func(c *reflector.Config[*corev1.Pod]) {
+					c.Tracer = brokenTracer(func(ctx context.Context) (context.Context, func(error, ...slog.Attr)) {
+						started++
+						return broken(ctx)
+					})
+				})
+				time.Sleep(time.Minute / 2)
+				if s := r.Status(); !s.Synced || s.Objects != 2 || s.State != reflector.StateWatching {
+					t.Errorf("%+v", s)
+				}
+				r.stop()
+				if started != 3 { // sync, list and watch
+					t.Errorf("%d spans began", started)
+				}
+			})
+		})
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

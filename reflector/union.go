@@ -23,7 +23,7 @@ type UnionConfig[T any] struct {
 	// Member makes the member of a key, which is the caller's name for it: a node, a namespace, a
 	// shard. It is called by Set, once each time that a key comes in, and returns a reflector that
 	// was not run and has a Store of its own. All members are of one resource and decode alike. It
-	// must not call the union.
+	// must not call the union. Where it panics Set does, and nothing has changed.
 	Member func(key string) (*Reflector[T], error)
 	// Store is filled by this union and by nothing else. Default: a new one without indexes. The
 	// functions of its indexes are called with the locks of a member's store and of the union
@@ -34,7 +34,8 @@ type UnionConfig[T any] struct {
 	Retain Retain
 	// Registry is where the running union shows itself; nil is nowhere. Members have their own.
 	Registry *Registry
-	// Logger gets members that come and go; nil discards.
+	// Logger gets members that come and go, and panics of indexes' functions; nil discards. It is told the
+	// latter with locks held, so its handler must not use the union then.
 	Logger *slog.Logger
 }
 
@@ -116,7 +117,9 @@ type Union[T any] struct {
 	members []*member[T]
 	running context.Context // of Run; nil before it
 	stopped bool
-	group   sync.WaitGroup
+	// settling: a member is being taken out, whose objects are there still.
+	settling bool
+	group    sync.WaitGroup
 	// synced is closed while all members are synced, and made anew when one comes that is not.
 	synced chan struct{}
 	relist bool // a list was completed since Synced was told
@@ -253,17 +256,23 @@ func (u *Union[T]) wait(ctx context.Context, closed <-chan struct{}) error {
 
 // missing says which members are not synced, and why.
 func (u *Union[T]) missing(err error) error {
-	members := u.Status().Members
+	wanted := 0
 	var missing []string
 	errs := []any{nil, err, nil}
-	for _, m := range members {
-		if m.Leaving || m.Status.Synced {
+	for _, m := range u.Status().Members {
+		if m.Leaving {
+			continue
+		}
+		if wanted++; m.Status.Synced {
 			continue
 		}
 		missing = append(missing, "%w")
 		errs = append(errs, &MemberError{Key: m.Key, Err: m.Status.LastError})
 	}
-	errs[0], errs[2] = u.cfg.Name, fmt.Sprintf("%d of %d", len(missing), len(members))
+	errs[0], errs[2] = u.cfg.Name, fmt.Sprintf("%d of %d", len(missing), wanted)
+	if len(missing) == 0 { // they came just now
+		return fmt.Errorf("%s not synced: %w", u.cfg.Name, err)
+	}
 	return fmt.Errorf("%s not synced: %w; missing %s: "+strings.Join(missing, "; "), errs...)
 }
 

@@ -34,7 +34,7 @@ type member[T any] struct {
 // what they have is in the union, until all the new ones have a complete snapshot. An object that both
 // have is not touched: no event, and no gap in which changes of it are missed. So the shards of a
 // collection can be cut anew. Who wants old members gone whatever becomes of the new ones calls
-// Set twice, first with all of both. A key that comes back while its member is on its way out keeps it.
+// Set twice, first with all of both. Before Run old members have nothing, and go at once. A key that comes back while its member is on its way out keeps it.
 //
 // Set does not wait for new members; WaitForSync does. When it takes members out only, their objects
 // have left when it returns, and no Block subscriber is waited for. An error is one of the Member
@@ -59,6 +59,9 @@ func (u *Union[T]) Set(keys ...string) error {
 	if err := u.exchange(keys, fresh); err != nil {
 		return err
 	}
+	for _, m := range fresh {
+		u.log.Debug("member added", "member", m.key)
+	}
 	u.letGo()
 	return nil
 }
@@ -73,6 +76,14 @@ func (u *Union[T]) newMembers(keys []string) ([]*member[T], error) {
 	}
 	var fresh []*member[T]
 	var errs []error
+	good := false
+	defer func() {
+		for _, m := range fresh {
+			if !good { // also where Member panicked
+				m.r.discard()
+			}
+		}
+	}()
 	for _, key := range keys {
 		if slices.ContainsFunc(have, func(m *member[T]) bool { return m.key == key }) {
 			continue
@@ -85,11 +96,9 @@ func (u *Union[T]) newMembers(keys []string) ([]*member[T], error) {
 		fresh = append(fresh, m)
 	}
 	if len(errs) > 0 {
-		for _, m := range fresh {
-			m.r.discard()
-		}
 		return nil, fmt.Errorf("reflector: members of %s: %w", u.cfg.Name, errors.Join(errs...))
 	}
+	good = true
 	return fresh, nil
 }
 
@@ -104,6 +113,8 @@ func (u *Union[T]) newMember(key string, others []*member[T]) (*member[T], error
 		return nil, errors.New("its reflector was run already; UnionConfig.Member has to make a new one each time")
 	case r.store == u.cfg.Store:
 		return nil, errors.New("its reflector has the Store of the union; leave reflector.Config.Store empty")
+	case r.store.taken():
+		return nil, errors.New("its reflector has a Store that another one fills or has filled; give each a new one")
 	}
 	for _, other := range others {
 		if other.r.store == r.store {
@@ -140,7 +151,6 @@ func (u *Union[T]) exchange(keys []string, fresh []*member[T]) error {
 	}
 	for _, m := range fresh {
 		u.members = append(u.members, m)
-		u.log.Debug("member added", "member", m.key)
 		if u.running != nil {
 			u.runLocked(m)
 		}
@@ -169,13 +179,13 @@ func (u *Union[T]) runLocked(m *member[T]) {
 // letGo takes out the members that are not wanted and not needed any more, and tells Synced when that or
 // a list has made the union complete. Its caller holds changing.
 func (u *Union[T]) letGo() {
-	for {
-		u.mu.Lock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settling = true
+	for !u.stopped { // else what is stored stays
 		i := slices.IndexFunc(u.members, (*member[T]).canGo)
 		if i < 0 {
-			u.tellSyncedLocked()
-			u.mu.Unlock()
-			return
+			break
 		}
 		m := u.members[i]
 		// A slice of its own: Status may have the old one.
@@ -183,12 +193,16 @@ func (u *Union[T]) letGo() {
 		m.left, m.successors = true, nil
 		u.mu.Unlock()
 		u.detach(m)
+		u.mu.Lock()
 	}
+	u.settling = false
+	u.tellSyncedLocked()
 }
 
-// canGo reports whether nobody needs m: those that came for it are synced, or have gone themselves.
+// canGo reports whether nobody needs m: those that came for it are synced, or have gone themselves. Before Run it
+// has nothing.
 func (m *member[T]) canGo() bool {
-	return m.leaving && !slices.ContainsFunc(m.successors, func(s *member[T]) bool { return !s.synced && !s.left })
+	return m.leaving && (!m.u.ran.Load() || !slices.ContainsFunc(m.successors, func(s *member[T]) bool { return !s.synced && !s.left }))
 }
 
 // detach stops a member and takes its objects out of the union.
@@ -198,6 +212,7 @@ func (u *Union[T]) detach(m *member[T]) {
 	} else {
 		m.r.discard()
 	}
+	u.log.Debug("member removed", "member", m.key)
 	s := m.r.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +222,6 @@ func (u *Union[T]) detach(m *member[T]) {
 			m.push(change[T]{typ: Deleted, e: e, unknown: true}, time.Time{})
 		}
 	}
-	u.log.Debug("member removed", "member", m.key)
 }
 
 // unsyncLocked notes that not all is there.
@@ -223,6 +237,9 @@ func (u *Union[T]) unsyncLocked() {
 // tellSyncedLocked tells Synced where there is one to tell, and all of the members that are wanted, and no
 // others, are there.
 func (u *Union[T]) tellSyncedLocked() {
+	if u.settling || u.stopped {
+		return // what is to leave has not left
+	}
 	rv := ""
 	for i, m := range u.members {
 		if m.leaving || !m.synced {
@@ -293,6 +310,13 @@ func (s *Store[T]) join(sub subscriber[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joinLocked(sub, time.Now())
+}
+
+// taken reports whether the store has its writer.
+func (s *Store[T]) taken() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.claimed
 }
 
 // sync tells that the store has all of the collection, and unsync that it has not any more.

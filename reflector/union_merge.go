@@ -43,6 +43,8 @@ type claim[T any] struct {
 	e      *entry[T] // the member's, or the union's own of the same version
 	// over: the object ended, or another one followed it, at this resourceVersion; "" while neither is known.
 	over string
+	// listed is the resourceVersion of a list of the member's that had this version, "" where none is known.
+	listed string
 }
 
 func (c *claim[T]) end(rv string) {
@@ -63,6 +65,7 @@ func (g *merger[T]) apply(member uint32, c change[T]) {
 	case c.typ == Deleted && mine:
 		g.drop(shown, c)
 	case c.typ == Deleted && shown == nil:
+		g.broken(c.e, nil)
 	case mine || shown == nil && !g.buried(c.e):
 		g.show(shown, claim[T]{member: member, e: c.e})
 	case shown == nil:
@@ -147,6 +150,7 @@ func (g *merger[T]) decide(member uint32, c change[T], shown *entry[T], claims [
 		g.drop(shown, c)
 		shown = nil
 	case best == nil:
+		g.broken(c.e, nil)
 	case shown == nil:
 		shown = g.show(nil, *best)
 	case shown.uid != best.e.uid:
@@ -159,9 +163,8 @@ func (g *merger[T]) decide(member uint32, c change[T], shown *entry[T], claims [
 		shown = g.show(nil, *best)
 	case replaces(shown, best, member, as):
 		shown = g.show(shown, *best)
-	default:
-		// The same version, or one before it: objects do not go back because a member left that was ahead.
-		shown.seen = best.member
+	case !slices.ContainsFunc(claims, func(have claim[T]) bool { return have.member == shown.seen }):
+		shown = g.inherit(shown, *best)
 	}
 	g.keep(c.e.key, claims, shown)
 }
@@ -240,6 +243,9 @@ func (g *merger[T]) confirm(member uint32, k decode.Key, rv string, rewound bool
 		return // that of another member settled it
 	}
 	c, shown, as := &claims[at], g.store.find(k), onlyNewer
+	if !rewound {
+		c.listed = rv
+	}
 	if shown != nil && (rewound || !olderRV(rv, shown.rv)) {
 		as = olderToo
 	}
@@ -267,6 +273,24 @@ func (g *merger[T]) show(old *entry[T], c claim[T]) *entry[T] {
 	return d.entry
 }
 
+// inherit makes c the claim that what is shown is of: the member whose it was has it no more. Nobody is told, as c is to
+// the same version, or to one before it: objects do not go back because a member left that was ahead. Of the same
+// version the heir has an object of its own, and that of the other, which nobody else holds, is let go. Where the heir
+// had the one before in a later list, what is shown is of a history that the server lost, and that is told.
+func (g *merger[T]) inherit(shown *entry[T], c claim[T]) *entry[T] {
+	if olderRV(c.e.rv, shown.rv) && follows(c.listed, shown.rv) {
+		return g.show(shown, c)
+	}
+	if c.e.rv == shown.rv && c.e != shown {
+		if d, p := g.store.adopt(c.e); p == nil {
+			g.store.exchange(shown, d)
+			shown = d.entry
+		}
+	}
+	shown.seen = c.member
+	return shown
+}
+
 // drop takes what is shown out of the store. c is why: the delete of it, or news of another member or object.
 func (g *merger[T]) drop(shown *entry[T], c change[T]) {
 	last, unknown := shown, true
@@ -292,6 +316,14 @@ func (s *Store[T]) adopt(e *entry[T]) (d draft[T], p *panicked) {
 		d.values = indexValues(s.indexes, e.object(e.key))
 	}
 	return d, nil
+}
+
+// exchange puts d in the place of old, which is the same version.
+func (s *Store[T]) exchange(old *entry[T], d draft[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reindex(s.byIndex, old, d)
+	s.objects.replace(old, d.entry)
 }
 
 // copied is the same version for another store. What the next version is made with stays with the first.

@@ -201,6 +201,11 @@ func TestUnionHistories(t *testing.T) {
 			[]string{"ADDED web/u1@10", "MODIFIED web/u1@5<10"}, 0,
 		},
 		{
+			"also when that list came before the one that has it leaves",
+			[]string{"1 ADDED web/u1@10", "2 ADDED web/u1@5", "2 SYNCED@12", "1 DELETED web/u1@10?"},
+			[]string{"ADDED web/u1@10", "MODIFIED web/u1@5<10"}, 0,
+		},
+		{
 			"contents that differ under the same version, as a doubtful list finds them",
 			[]string{"1 ADDED web/u1@10", "2 ADDED web/u1@10", "1 MODIFIED web/u1@10<10"},
 			[]string{"ADDED web/u1@10", "MODIFIED web/u1@10<10"}, 1,
@@ -349,6 +354,16 @@ func TestUnionIndexes(t *testing.T) {
 	g.tell(t, "2 ADDED a/u3@13") // older than what is shown
 	g.tell(t, "1 DELETED a/u1@15")
 	check("DELETED a/u1@15")
+	g.tell(t, "1 ADDED c/u4@13")
+	g.tell(t, "1 DELETED c/u4@15") // it was never there
+	g.tell(t, "1 ADDED d/u5@10")
+	g.tell(t, "2 ADDED d/u6@13")
+	g.tell(t, "1 DELETED d/u5@11")
+	check("ADDED d/u5@10", "DELETED d/u5@10?")
+	if broken["d"] == "" {
+		t.Errorf("d is not broken: %v", broken)
+	}
+	g.tell(t, "2 DELETED d/u6@15")
 	if len(broken) != 0 {
 		t.Errorf("still broken: %v", broken)
 	}

@@ -322,6 +322,11 @@ func TestUnionReplacement(t *testing.T) {
 		if st := f.Status(); st.Synced || len(st.Members) != 3 || !st.Members[0].Leaving || st.Detail != "1 of 2 members are synced; furthest behind is new-2" {
 			t.Errorf("the status is %+v", st)
 		}
+		over, end := context.WithCancel(t.Context())
+		end()
+		if err := f.WaitForSync(over); err == nil || !strings.HasSuffix(err.Error(), "missing 1 of 2: new-2: no complete answer yet") {
+			t.Errorf("WaitForSync: %v", err)
+		}
 		f.put("old", "p0@1010/u0")
 		expect(t, "a change meanwhile", f.take(), "MODIFIED p0@1010/u0")
 		if n := f.watches("old"); n != 2 {
@@ -554,6 +559,7 @@ func TestUnionRefuses(t *testing.T) {
 				return reflector.New(reflector.Config[*corev1.Pod]{Name: key, Resource: "pods", ListerWatcher: m, Store: store, OnStop: func() { closed++ }})
 			}
 		}
+		made["panics"] = func() (*reflector.Reflector[*corev1.Pod], error) { panic("no") }
 		add("good", nil)
 		add("one", shared)
 		add("two", shared)
@@ -572,6 +578,7 @@ func TestUnionRefuses(t *testing.T) {
 		if err := ran.Run(done); err != nil {
 			t.Fatal(err)
 		}
+		add("filled", ran.Store())
 		closed = 0
 		c := reflector.UnionConfig[*corev1.Pod]{
 			Store:  own,
@@ -588,6 +595,7 @@ func TestUnionRefuses(t *testing.T) {
 			"broken one": "no such node",
 			"nil":        "Member returned nil",
 			"ran":        "was run already",
+			"filled":     "has a Store that another one fills",
 			"ours":       "has the Store of the union",
 			"one two":    `has the Store of "one"`,
 		} {
@@ -599,14 +607,26 @@ func TestUnionRefuses(t *testing.T) {
 		if err := u.Set("broken"); !errors.Is(err, broken) || !errors.As(err, &member) || member.Key != "broken" {
 			t.Errorf("an error of Member is %v", err)
 		}
+		func() {
+			defer func() {
+				if p := recover(); p != "no" {
+					t.Errorf("a panic of Member is %v", p)
+				}
+			}()
+			t.Errorf("a Member that panics: %v", u.Set("one", "panics"))
+		}()
 		if got := u.Keys(); !slices.Equal(got, []string{"good"}) {
 			t.Errorf("the keys are %q", got)
 		}
-		if closed != 2 { // "one", twice
-			t.Errorf("%d reflectors that were made in vain were closed, want 2", closed)
+		if closed != 3 { // "one", three times
+			t.Errorf("%d reflectors that were made in vain were closed, want 3", closed)
 		}
-		if err := u.Set(); err != nil || closed != 3 {
-			t.Errorf("Set: %v, and %d were closed; want that of one that never ran too", err, closed)
+		// Before Run nothing is gained by keeping the old one.
+		if err := u.Set("one"); err != nil || closed != 4 || len(u.Status().Members) != 1 {
+			t.Errorf("Set: %v, and %d were closed; want that of one that never ran too; members are %v", err, closed, u.Status().Members)
+		}
+		if err := u.Set(); err != nil || closed != 5 {
+			t.Errorf("Set: %v, and %d were closed", err, closed)
 		}
 	})
 }

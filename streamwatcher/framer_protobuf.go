@@ -15,10 +15,15 @@ import (
 
 // protobuf reads four bytes of length, big-endian, and a metav1.WatchEvent of that length.
 func (f *framer) protobuf(ev *frameEvent) error {
-	prefix, err := f.r.Peek(4)
+	prefix, err := f.r.Peek(4) // this is where a watch waits, on a stack with little of this package
 	if err != nil {
 		return err
 	}
+	return f.protobufEvent(prefix, ev)
+}
+
+// protobufEvent reads the event whose length is prefix.
+func (f *framer) protobufEvent(prefix []byte, ev *frameEvent) error {
 	length := binary.BigEndian.Uint32(prefix)
 	switch {
 	case isText(prefix):

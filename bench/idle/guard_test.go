@@ -3,7 +3,7 @@ package idle
 import "testing"
 
 // An idle watch has four goroutines: Run's, the handler's, and the two of net/http's connection. Its heap and
-// stacks are bounded loosely here, where few watches are measured; make bench-guard compares them with client-go's.
+// stacks are held to client-go's by make bench-guard; here the heap alone, which differs by less than a tenth from run to run.
 func TestIdleWatch(t *testing.T) {
 	const n = 50
 	for _, l := range []link{http1, http1Gzip} {
@@ -14,8 +14,8 @@ func TestIdleWatch(t *testing.T) {
 		if before.Stack == 0 || after.Heap <= before.Heap {
 			t.Errorf("%s: readings that cannot be: %+v, then %+v", l, before, after)
 		}
-		if got := (after.Heap - before.Heap) / n; got > 70_000 {
-			t.Errorf("%s: a watch has %d bytes of live heap, want some 45,000", l, got)
+		if got := (after.Heap - before.Heap) / n; got > 50_000 {
+			t.Errorf("%s: a watch has %d bytes of live heap, want at most 50,000, some 45,000 are usual", l, got)
 		}
 	}
 }

@@ -30,6 +30,7 @@ var guards = []claim{
 	{"minimal agent: size of the stripped binary", agentRow, "size-B", shareOf, 0.55},
 	{"minimal agent: processor time to the first event", agentRow, "cpu-ns/op", timesBetter, 1},
 	{"idle watch: goroutines", idleRow("tls-http1"), "goroutines", atMost, 4},
-	{"idle watch: heap and stack", idleRow("tls-http1"), "total-B", shareOf, 0.62},
+	{"idle watch: heap and stack, compressed", idleRow("tls-http1-gzip"), "total-B", shareOf, 0.45},
+	{"idle watch: heap and stack", idleRow("tls-http1"), "total-B", shareOf, 0.61},
 	{"relist of 1,000 unchanged pods, protobuf: allocations a pod", listRow("1000", "protobuf", ours), "relist-allocs/pod", atMost, 1},
 }

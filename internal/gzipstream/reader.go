@@ -28,7 +28,8 @@ type unpacker struct {
 	flate io.ReadCloser
 }
 
-// unpackers are those that no Reader has.
+// unpackers are those that no Reader has. They are one pool for the process: a Reader gives back what it has whenever it
+// waits, and what comes next on any watch can have it.
 var unpackers = sync.Pool{New: func() any {
 	// Small, as a watch that waits within a member holds it; connections are read ahead.
 	src := bufio.NewReaderSize(nil, 4<<10)
@@ -44,21 +45,23 @@ type source struct {
 
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
-	if s.given && len(p) > 0 {
-		p[0], s.given = s.first[0], false
-		return 1, nil
+	if !s.given {
+		return s.Reader.Read(p)
 	}
-	return s.Reader.Read(p)
+	n := copy(p, s.first[:])
+	s.given = n == 0
+	return n, nil
 }
 
 // wait waits for a byte, without room for more.
 func (s *source) wait() error {
-	if s.given {
-		return nil
+	for !s.given {
+		n, err := s.Reader.Read(s.first[:])
+		if s.given = n > 0; !s.given && err != nil {
+			return err
+		}
 	}
-	_, err := io.ReadFull(s.Reader, s.first[:])
-	s.given = err == nil
-	return err
+	return nil
 }
 
 // part is what of a member comes next.
@@ -86,13 +89,14 @@ func (z *Reader) Read(p []byte) (int, error) {
 	for {
 		switch z.part {
 		case header:
-			if err := z.awaitMember(); err != nil {
+			if !z.ahead() {
+				if err := z.raw.wait(); err != nil {
+					return 0, err
+				}
+			}
+			if err := z.begin(); err != nil {
 				return 0, err
 			}
-			if err := z.readHeader(); err != nil {
-				return 0, err
-			}
-			z.begin()
 		case content:
 			n, err := z.busy.flate.Read(p)
 			z.sum = crc32.Update(z.sum, crc32.IEEETable, p[:n])
@@ -111,33 +115,34 @@ func (z *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// awaitMember waits until there is something to unpack, and only then has what that needs.
-func (z *Reader) awaitMember() error {
-	if z.busy != nil && z.busy.src.Buffered() > 0 {
-		return nil
+// ahead tells whether there is something to unpack already. If not, what only a member needs is given back.
+func (z *Reader) ahead() bool {
+	if z.busy == nil {
+		return false
 	}
-	z.rest()
-	if err := z.raw.wait(); err != nil {
+	if z.busy.src.Buffered() > 0 {
+		return true
+	}
+	z.busy.src.Reset(nil)
+	unpackers.Put(z.busy)
+	z.busy = nil
+	return false
+}
+
+// begin reads a member's header and makes the decompressor ready for its content. It is not inlined, so that a
+// watch that waits in Read does not hold what this needs of the stack.
+//
+//go:noinline
+func (z *Reader) begin() error {
+	if z.busy == nil {
+		z.busy = unpackers.Get().(*unpacker)
+		z.busy.src.Reset(&z.raw)
+	}
+	if err := z.readHeader(); err != nil {
 		return err
 	}
-	z.busy = unpackers.Get().(*unpacker)
-	z.busy.src.Reset(&z.raw)
-	return nil
-}
-
-// rest gives back what only a member needs.
-func (z *Reader) rest() {
-	if z.busy != nil {
-		z.busy.src.Reset(nil)
-		unpackers.Put(z.busy)
-		z.busy = nil
-	}
-}
-
-// begin makes the decompressor ready for a member's content.
-func (z *Reader) begin() {
 	z.part, z.sum, z.size = content, 0, 0
-	_ = z.busy.flate.(flate.Resetter).Reset(z.busy.src, nil) // fails never, by its documentation
+	return z.busy.flate.(flate.Resetter).Reset(z.busy.src, nil) // fails never, by its documentation
 }
 
 // Flags of a header, RFC 1952 section 2.3.1. The lowest says that the content

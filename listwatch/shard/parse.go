@@ -102,16 +102,18 @@ func rangeOf(args []*expression) (r fieldRange, err error) {
 	return r, nil
 }
 
-// pathOf returns a chain of names with dots.
+// pathOf returns a chain of names with dots. The text may be that of a server, which may be long.
 func pathOf(e *expression) (string, error) {
-	switch e.kind {
-	case identKind:
-		return e.name, nil
-	case selectKind:
-		operand, err := pathOf(e.parts[0])
-		return operand + "." + e.name, err
+	var names []string
+	for ; e.kind == selectKind; e = e.parts[0] {
+		names = append(names, e.name)
 	}
-	return "", fmt.Errorf("expected field path (e.g. object.metadata.uid), got expression kind %v", e.kind)
+	if e.kind != identKind {
+		return "", fmt.Errorf("expected field path (e.g. object.metadata.uid), got expression kind %v", e.kind)
+	}
+	names = append(names, e.name)
+	slices.Reverse(names)
+	return strings.Join(names, "."), nil
 }
 
 // hexOf returns the text of one end of a range. name is what the server calls it.

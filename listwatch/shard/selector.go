@@ -17,11 +17,6 @@ type Selector struct {
 	ranges []Range
 }
 
-// NewSelector returns the selector of what any of ranges has; of none it is empty.
-func NewSelector(f Field, ranges ...Range) Selector {
-	return Selector{f, slices.Clone(ranges)}
-}
-
 // Empty reports whether s selects all because it says nothing.
 func (s Selector) Empty() bool { return len(s.ranges) == 0 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
+
+// selectorOf is the selector of what any of ranges has.
+func selectorOf(f Field, ranges ...Range) Selector { return Selector{f, ranges} }
 
 // theirs is s as the server has it once it is parsed.
 func theirs(s Selector) sharding.Selector {
@@ -26,12 +30,12 @@ func theirs(s Selector) sharding.Selector {
 func TestMatchesAsTheServer(t *testing.T) {
 	selectors := []Selector{
 		{},
-		NewSelector(UID, Range{0, math.MaxUint64}),
-		NewSelector(UID, Range{0, math.MaxUint64 / 2}),
-		NewSelector(UID, Range{math.MaxUint64 / 2, math.MaxUint64}),
-		NewSelector(Namespace, Range{0, 1 << 62}, Range{3 << 62, math.MaxUint64}),
-		NewSelector(UID, Range{Hash("exactly"), Hash("exactly")}),
-		NewSelector(UID, Range{0, Hash("exactly") - 1}, Range{Hash("exactly") + 1, math.MaxUint64}),
+		selectorOf(UID, Range{0, math.MaxUint64}),
+		selectorOf(UID, Range{0, math.MaxUint64 / 2}),
+		selectorOf(UID, Range{math.MaxUint64 / 2, math.MaxUint64}),
+		selectorOf(Namespace, Range{0, 1 << 62}, Range{3 << 62, math.MaxUint64}),
+		selectorOf(UID, Range{fnv1a("exactly"), fnv1a("exactly")}),
+		selectorOf(UID, Range{0, fnv1a("exactly") - 1}, Range{fnv1a("exactly") + 1, math.MaxUint64}),
 	}
 	uids := []types.UID{"", "exactly"}
 	for range 300 {
@@ -70,16 +74,16 @@ func TestSame(t *testing.T) {
 		same bool
 	}{
 		{Selector{}, Selector{}, true},
-		{NewSelector(UID, low, high), NewSelector(UID, all), true},
-		{NewSelector(UID, high, low), NewSelector(UID, low, high), true},
-		{NewSelector(UID, all, low), NewSelector(UID, all), true},
-		{NewSelector(UID, low, Range{5, 7}), NewSelector(UID, low), true},
-		{NewSelector(UID, low), NewSelector(UID, high), false},
-		{NewSelector(UID, low), NewSelector(Namespace, low), false},
-		{NewSelector(UID, low), NewSelector(UID, Range{0, half}), false},
-		{NewSelector(UID, low), NewSelector(UID, low, Range{half + 1, half + 1}), false},
+		{selectorOf(UID, low, high), selectorOf(UID, all), true},
+		{selectorOf(UID, high, low), selectorOf(UID, low, high), true},
+		{selectorOf(UID, all, low), selectorOf(UID, all), true},
+		{selectorOf(UID, low, Range{5, 7}), selectorOf(UID, low), true},
+		{selectorOf(UID, low), selectorOf(UID, high), false},
+		{selectorOf(UID, low), selectorOf(Namespace, low), false},
+		{selectorOf(UID, low), selectorOf(UID, Range{0, half}), false},
+		{selectorOf(UID, low), selectorOf(UID, low, Range{half + 1, half + 1}), false},
 		// It says that it is narrowed, so it is not the same as one that says nothing.
-		{NewSelector(UID, all), Selector{}, false},
+		{selectorOf(UID, all), Selector{}, false},
 	} {
 		if c.a.Same(c.b) != c.same || c.b.Same(c.a) != c.same {
 			t.Errorf("%q and %q: want %t", c.a, c.b, c.same)
@@ -89,7 +93,7 @@ func TestSame(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	first, third := Shard{Index: 0, Count: 3}.Selector(), Shard{Index: 2, Count: 3}.Selector()
-	both := NewSelector(UID, first.ranges[0], third.ranges[0])
+	both := selectorOf(UID, first.ranges[0], third.ranges[0])
 	for _, c := range []struct {
 		text string
 		want Selector
@@ -104,7 +108,7 @@ func TestParse(t *testing.T) {
 		{strings.ReplaceAll(first.String(), "object.metadata.uid", "(object . metadata) .uid"), first},
 		{"anything." + first.String(), first}, // the server does not look at it either
 		{Shard{Index: 1, Count: 2, By: Namespace}.Selector().String(), Shard{Index: 1, Count: 2, By: Namespace}.Selector()},
-		{"shardRange(object.metadata.uid, '0x0000000000000000', '0x10000000000000000')", NewSelector(UID, Range{0, math.MaxUint64})},
+		{"shardRange(object.metadata.uid, '0x0000000000000000', '0x10000000000000000')", selectorOf(UID, Range{0, math.MaxUint64})},
 	} {
 		got, err := Parse(c.text)
 		if err != nil || got.String() != c.want.String() {
@@ -155,6 +159,23 @@ func TestParseRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q is %q, error %v; it should say %q", c.text, s, err, c.says)
 		}
+	}
+}
+
+// An echo comes from a server and may be long: four times the text must not take sixteen times the work.
+func TestParseOfALongPath(t *testing.T) {
+	cost := func(links int) uint64 {
+		text := "shardRange(a" + strings.Repeat(".a", links) + ", '', '')"
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "unsupported field path") {
+			t.Fatalf("error is %v", err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if one, four := cost(4_000), cost(16_000); four > 8*one {
+		t.Errorf("4,000 names take %d bytes, 16,000 take %d", one, four)
 	}
 }
 

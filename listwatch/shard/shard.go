@@ -28,8 +28,8 @@ func (f Field) String() string {
 	return fmt.Sprintf("Field(%d)", uint8(f))
 }
 
-// Hash is FNV-1a with 64 bits of value, as k8s.io/apimachinery/pkg/sharding has it.
-func Hash(value string) uint64 {
+// fnv1a is FNV-1a with 64 bits of value, as k8s.io/apimachinery/pkg/sharding has it.
+func fnv1a(value string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range len(value) {
@@ -93,7 +93,7 @@ func (s Shard) Selector() Selector {
 	if s.Whole() {
 		return Selector{}
 	}
-	return NewSelector(s.By, s.Range())
+	return Selector{s.By, []Range{s.Range()}}
 }
 
 // Has reports whether an object with this UID, in this namespace ("" for one
@@ -116,9 +116,9 @@ func (s Shard) String() string {
 
 func (f Field) hash(uid types.UID, namespace string) uint64 {
 	if f == Namespace {
-		return Hash(namespace)
+		return fnv1a(namespace)
 	}
-	return Hash(string(uid))
+	return fnv1a(string(uid))
 }
 
 func (r Range) has(hash uint64) bool { return r.First <= hash && hash <= r.Last }

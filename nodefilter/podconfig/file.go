@@ -100,9 +100,17 @@ func (c FileConfig) validate() error {
 // saving) is none. Files whose names begin with a dot are not read; neither are
 // backups and lock files of editors (a.yaml~, #a.yaml#).
 //
+// A manifest that is edited is the same pod, with the UID that it had, as long as its
+// file stays (a save that replaces it, and a swap of links, leave it there) and says the
+// same name and namespace; the annotation kubernetes.io/config.hash has the hash of what
+// it says now. A manifest that names a UID has that. Under another path or name it is
+// another pod, and so it is, whatever the UID, when its file was gone for longer than a
+// save takes. The UID itself is made of what the manifest said when it was first seen, and
+// nothing is kept beyond the process: see docs/podsources.md for a restart.
+// Under KubeletCompatible each edit makes another pod, unless a UID is named.
+//
 // Run waits with its first Change until each path could be listed, or is known
-// not to exist. A changed manifest is one Change with the new pod and the old
-// one Gone, since their UIDs differ; where the manifest names its UID it is the same pod.
+// not to exist.
 type Files struct {
 	cfg FileConfig
 	*ledger
@@ -150,7 +158,7 @@ func (f *Files) Run(ctx context.Context, tell func(Change)) error {
 
 	var quiet <-chan time.Time // set while something waits for the end of a commotion
 	var deadline time.Time
-	f.read(true, tell)
+	f.read(rescanned, tell)
 	for {
 		if quiet == nil && f.set.unsettled {
 			quiet, deadline = time.After(settle), time.Now().Add(settleLimit)
@@ -163,13 +171,12 @@ func (f *Files) Run(ctx context.Context, tell func(Change)) error {
 		case <-ctx.Done():
 			return nil
 		case <-rescan.C:
-			quiet = nil
-			f.read(true, tell)
+			f.read(rescanned, tell)
 		case <-polling:
-			f.read(false, tell)
+			f.read(polled, tell)
 		case <-quiet:
 			quiet = nil
-			f.read(false, tell)
+			f.read(settled, tell)
 		case ev, ok := <-f.watch.events():
 			if !ok {
 				f.watch.fail(errors.New("the watch has ended"))
@@ -196,18 +203,26 @@ func (f *Files) Run(ctx context.Context, tell func(Change)) error {
 	}
 }
 
-// read looks at all files and tells what is different. full is a periodic reading, not one
-// after an event: at those the kubelet forgets what has become invalid.
-func (f *Files) read(full bool, tell func(Change)) {
+// occasion is why files are read.
+type occasion int
+
+const (
+	settled   occasion = iota // an event, and then quiet: what is there is meant so
+	polled                    // there are no events; it may be in the middle of a change
+	rescanned                 // the same, and the kubelet forgets then what has become invalid
+)
+
+// read looks at all files and tells what is different.
+func (f *Files) read(why occasion, tell func(Change)) {
 	// A directory that comes into view by reading may change before it is watched: read again.
 	for range 3 {
 		f.watch.want(f.set.watched())
-		f.set.scan(full)
+		f.set.scan(why)
 		if !f.watch.misses(f.set.watched()) {
 			break
 		}
 	}
-	if !f.set.listed() && !f.diff.begun {
+	if !f.set.listed() && !f.diff.begun || f.set.missing {
 		return
 	}
 	f.diff.tell(f.set.pods(), f.ledger, tell)

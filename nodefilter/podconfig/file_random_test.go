@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // fileModel says what a source of one directory has to have: for each file what it said
@@ -15,6 +17,8 @@ import (
 type fileModel struct {
 	files map[string]string // contents by file
 	good  map[string]string // name=image by file
+	// uids has the UID by file: that of the content with which the file got its pod's name.
+	uids map[string]types.UID
 }
 
 // read is what a content means, or "".
@@ -29,7 +33,7 @@ func (m *fileModel) read(text string) string {
 }
 
 // observe is what a source sees that looks now: it knows nothing of what came and went.
-func (m *fileModel) observe() {
+func (m *fileModel) observe(uid func(file, text string) types.UID) {
 	for file := range m.good {
 		if _, there := m.files[file]; !there {
 			delete(m.good, file)
@@ -37,6 +41,10 @@ func (m *fileModel) observe() {
 	}
 	for file, text := range m.files {
 		if pod := m.read(text); pod != "" {
+			name, _, _ := strings.Cut(pod, "=")
+			if before, _, _ := strings.Cut(m.good[file], "="); before != name {
+				m.uids[file] = uid(file, text)
+			}
 			m.good[file] = pod
 		}
 	}
@@ -57,14 +65,15 @@ func (m *fileModel) images() string {
 
 // TestRandomFiles: whatever happens to the files of a directory, the changes of the
 // source add up to what the model has; nothing is told where nothing is different, no pod
-// is told to be gone that was not told to be there, and every bad file has a fault.
+// is told to be gone that was not told to be there, every bad file has a fault, and a pod
+// keeps its UID as long as its file says its name.
 func TestRandomFiles(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inFileWorld(t, FileConfig{}, t.TempDir(), func(w *fileWorld) {
 				t := w.t
 				r := rand.New(rand.NewPCG(seed, 1))
-				m := &fileModel{files: map[string]string{}, good: map[string]string{}}
+				m := &fileModel{files: map[string]string{}, good: map[string]string{}, uids: map[string]types.UID{}}
 				names := []string{"a.yaml", "a.yaml.bak", "b.json", "c", "d.yaml"}
 				for range 80 {
 					var did []string
@@ -74,7 +83,7 @@ func TestRandomFiles(t *testing.T) {
 					}
 					before := w.n()
 					w.event(names[0])
-					m.observe()
+					m.observe(func(file, text string) types.UID { return uidOf(t, FileSource, w.path(file), text) })
 					want := m.images()
 					if got := w.images(); got != want {
 						t.Fatalf("after %v the source has %q, want %q; the files are %q", did, got, want, m.files)
@@ -83,6 +92,7 @@ func TestRandomFiles(t *testing.T) {
 						t.Fatalf("after %v there were %d changes", did, w.n()-before)
 					}
 					checkFaults(t, w, m)
+					m.wantsUIDs(t, w)
 				}
 				checkDeltas(t, w)
 			})
@@ -136,6 +146,26 @@ func checkFaults(t *testing.T, w *fileWorld, m *fileModel) {
 	}
 	if s.Pods != len(strings.Fields(m.images())) {
 		t.Fatalf("the status has %d pods, want %q", s.Pods, m.images())
+	}
+}
+
+// wantsUIDs checks the UIDs of the pods that a listener has against the model's.
+func (m *fileModel) wantsUIDs(t *testing.T, w *fileWorld) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(m.good)) {
+		name, image, _ := strings.Cut(m.good[file], "=")
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		hash := uidOf(t, FileSource, w.path(file), manifestText(strings.TrimSuffix(name, "-n1"), image))
+		p := w.pods["default/"+name]
+		if p.UID != m.uids[file] || p.Annotations[hashAnnotation] != string(hash) {
+			t.Fatalf("the pod %s of %s has UID %s and hash %s, want %s and %s", name, file, p.UID, p.Annotations[hashAnnotation], m.uids[file], hash)
+		}
 	}
 }
 

@@ -32,8 +32,9 @@ type fileSet struct {
 	// links are the symbolic links on the way to manifests, and what they lead to.
 	links map[string]bool
 	dirs  map[string]bool // the roots that are directories
-	// unsettled says that a file was left as it was because it is being written.
-	unsettled bool
+	// unsettled says that a file was left as it was because it may be in the middle of a
+	// change: being written, or, in which case missing is set as well, away for a moment.
+	unsettled, missing bool
 }
 
 // manifestFile is one file.
@@ -88,19 +89,24 @@ func (s *fileSet) concerns(path string) bool {
 	return false
 }
 
-// scan reads everything. full makes the kubelet's behaviour forget what is invalid.
-func (s *fileSet) scan(full bool) {
+// scan reads everything.
+func (s *fileSet) scan(why occasion) {
 	clear(s.unlisted)
 	clear(s.links)
 	clear(s.dirs)
-	s.unsettled = false
+	s.unsettled, s.missing = false, false
 	found := make(map[string]bool)
 	for i, root := range s.roots {
-		s.scanRoot(i, root, found, full)
+		s.scanRoot(i, root, found, why == rescanned)
 	}
-	// A file that was not found is gone, unless nobody could look.
+	// A file that was not found is gone, unless nobody could look. What happens to be read
+	// while a file is replaced proves nothing: it is looked for again.
 	for path, f := range s.files {
-		if !found[path] && !s.unlisted[s.roots[f.root]] {
+		switch {
+		case found[path] || s.unlisted[s.roots[f.root]]:
+		case why != settled && s.behaviour != KubeletCompatible:
+			s.unsettled, s.missing = true, true
+		default:
 			delete(s.files, path)
 			s.ledger.mend(path)
 		}
@@ -229,13 +235,13 @@ func (s *fileSet) parse(path string, f *manifestFile, data []byte) {
 		f.fault = err.Error()
 		return
 	}
-	// By the content and not by the pod's UID, which a manifest may name.
+	// By the content and not by the pod's UID, which stays while the content changes.
 	meaning := manifestUID(m.tree, FileSource, s.static.node, path)
 	if f.pod != nil && f.meaning == meaning {
 		f.fault = ""
 		return
 	}
-	pod, err := s.static.make(path, m, time.Now())
+	pod, err := s.static.make(path, m, f.pod, time.Now())
 	if err != nil {
 		f.fault = err.Error()
 		return
@@ -243,15 +249,7 @@ func (s *fileSet) parse(path string, f *manifestFile, data []byte) {
 	for _, doubt := range m.doubts {
 		s.ledger.log.Warn("a part of a manifest has no effect", "where", path, "err", doubt)
 	}
-	keepFirstSeen(pod, f.pod)
 	f.pod, f.meaning, f.fault = pod, meaning, ""
-}
-
-// keepFirstSeen carries over when a pod was first seen, where it is the same one.
-func keepFirstSeen(pod, before *corev1.Pod) {
-	if before != nil && before.UID == pod.UID {
-		pod.Annotations[firstSeenAnnotation] = before.Annotations[firstSeenAnnotation]
-	}
 }
 
 // pods are the pods of all files, of which no two have one name or one UID: the

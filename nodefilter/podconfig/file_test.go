@@ -66,8 +66,8 @@ func TestFilesEmptyAndMissing(t *testing.T) {
 	})
 }
 
-// TestJ1ConfigMapSwap: a ConfigMap-style ..data swap is one Change, with the new pod and
-// the old one gone; ..data is never read as a manifest.
+// TestJ1ConfigMapSwap: a ConfigMap-style ..data swap is one Change, in which the pods have
+// the UIDs that they had; ..data is never read as a manifest.
 func TestJ1ConfigMapSwap(t *testing.T) {
 	dir := t.TempDir()
 	version := func(n int, image string) {
@@ -97,12 +97,13 @@ func TestJ1ConfigMapSwap(t *testing.T) {
 	}
 	inFileWorld(t, FileConfig{}, dir, func(w *fileWorld) {
 		w.wants(1, "a-n1=one:1 b-n1=one:1")
+		first := w.last().Pods
 		version(2, "two:2")
 		// What inotify tells of such a swap has only names with dots.
 		w.event("..v2", "..data_tmp", "..data")
 		w.wants(2, "a-n1=two:2 b-n1=two:2")
-		if c := w.last(); c.Full || len(c.Pods) != 2 || len(c.Gone) != 2 {
-			t.Errorf("the swap is %+v, want one change with two pods and two gone", c)
+		if c := w.last(); c.Full || len(c.Pods) != 2 || len(c.Gone) != 0 || c.Pods[0].UID != first[0].UID || c.Pods[1].UID != first[1].UID {
+			t.Errorf("the swap is %+v, want one change of the two pods", c)
 		}
 		if s := w.files.Status(); len(s.Errors) != 0 {
 			t.Errorf("faults: %v", s.Errors)
@@ -176,10 +177,11 @@ func TestJ2SaveDance(t *testing.T) {
 		dance(manifestText("a", "one:1"))
 		dance("# a comment changes nothing\n" + manifestText("a", "one:1"))
 		w.wants(2, "a-n1=one:1")
+		first := w.last().Pods[0]
 		dance(manifestText("a", "two:2"))
 		w.wants(3, "a-n1=two:2")
-		if c := w.last(); len(c.Pods) != 1 || len(c.Gone) != 1 {
-			t.Errorf("the update is %+v, want one pod for another", c)
+		if c := w.last(); len(c.Pods) != 1 || len(c.Gone) != 0 || c.Pods[0].UID != first.UID {
+			t.Errorf("the update is %+v, want one of the same pod", c)
 		}
 	})
 }

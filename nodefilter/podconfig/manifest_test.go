@@ -122,7 +122,7 @@ func TestFaultsAreStable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = staticPods{source: FileSource, node: "n1"}.make("p", m, time.Time{})
+		_, err = staticPods{source: FileSource, node: "n1"}.make("p", m, nil, time.Time{})
 		if err == nil {
 			t.Fatal("the manifest was taken")
 		}
@@ -175,7 +175,7 @@ func FuzzManifest(f *testing.F) {
 		m, err := manifestParser{}.pod(data)
 		if err == nil {
 			uid := manifestUID(m.tree, FileSource, "n1", "x")
-			pod, err := s.make("x", m, time.Time{})
+			pod, err := s.make("x", m, nil, time.Time{})
 			if err == nil {
 				if pod.Name == "" || pod.UID == "" || pod.Namespace == "" || pod.Spec.NodeName != "n1" || len(pod.Spec.Containers) == 0 {
 					t.Errorf("taken: %+v", pod)

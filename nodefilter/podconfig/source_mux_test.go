@@ -15,15 +15,15 @@ import (
 
 // merged runs a file source in a bubble behind the merge, and returns what the
 // consumer was told, one line an update: the operation and the pods.
-func merged(t *testing.T, dir string, do func(change func())) (lines []string) {
+func merged(t *testing.T, dir string, b Behaviour, do func(change func())) (lines []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeWatcher{dirs: map[string]bool{}, events: make(chan fsnotify.Event, 10), errs: make(chan error)}
-		f, err := NewFiles(FileConfig{Paths: []string{dir}, Node: "n1", watch: func() (fileWatcher, error) { return w, nil }})
+		f, err := NewFiles(FileConfig{Paths: []string{dir}, Node: "n1", Behaviour: b, watch: func() (fileWatcher, error) { return w, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := New(Config{Sources: []Producer{f}})
+		p, err := New(Config{Sources: []Producer{f}, Behaviour: b})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,14 +56,18 @@ func merged(t *testing.T, dir string, do func(change func())) (lines []string) {
 	return lines
 }
 
-// TestJ1J2J3OneUpdate: a manifest that names its UID stays one pod, and what the
-// consumer sees of a swap, an editor and a pause in writing is one UPDATE for each
-// content that made sense. Where the UID is made of the content it is, as with the kubelet,
-// another pod: one REMOVE and one ADD.
+// TestJ1J2J3OneUpdate: what the consumer sees of a swap, an editor and a pause in writing
+// is one UPDATE for each content that made sense, also where no UID is named. With
+// the kubelet's behaviour that is another pod: one REMOVE and one ADD.
 func TestJ1J2J3OneUpdate(t *testing.T) {
-	for _, tc := range []struct{ uid, want string }{
-		{"  uid: given\n", "ADD a-n1=one:1|UPDATE a-n1=two:2|UPDATE a-n1=three:3"},
-		{"", "ADD a-n1=one:1|REMOVE a-n1=one:1|ADD a-n1=two:2|REMOVE a-n1=two:2|ADD a-n1=three:3"},
+	for _, tc := range []struct {
+		behaviour Behaviour
+		uid, want string
+	}{
+		{Improved, "", "ADD a-n1=one:1|UPDATE a-n1=two:2|UPDATE a-n1=three:3"},
+		{Improved, "  uid: given\n", "ADD a-n1=one:1|UPDATE a-n1=two:2|UPDATE a-n1=three:3"},
+		{KubeletCompatible, "", "ADD a-n1=one:1|REMOVE a-n1=one:1|ADD a-n1=two:2|REMOVE a-n1=two:2|ADD a-n1=three:3"},
+		{KubeletCompatible, "  uid: given\n", "ADD a-n1=one:1|UPDATE a-n1=two:2|UPDATE a-n1=three:3"},
 	} {
 		dir := t.TempDir()
 		text := func(image string) string {
@@ -95,7 +99,7 @@ func TestJ1J2J3OneUpdate(t *testing.T) {
 		if err := os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		lines := merged(t, dir, func(change func()) {
+		lines := merged(t, dir, tc.behaviour, func(change func()) {
 			swap("..v2")
 			change()
 			for _, half := range []string{"", text("three:3")[:40], text("two:2"), "# comment\n" + text("two:2"), text("three:3")[:70], text("three:3")} {
@@ -104,7 +108,7 @@ func TestJ1J2J3OneUpdate(t *testing.T) {
 			}
 		})
 		if got := strings.Join(lines, "|"); got != tc.want {
-			t.Errorf("with uid %q the consumer was told\n%s, want\n%s", tc.uid, got, tc.want)
+			t.Errorf("%s, with uid %q: the consumer was told\n%s, want\n%s", tc.behaviour, tc.uid, got, tc.want)
 		}
 	}
 }

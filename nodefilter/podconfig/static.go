@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // hashAnnotation is where a static pod carries the hash of its manifest. The
-// mirror pod that a kubelet makes of it is compared by this annotation.
+// mirror pod that a kubelet makes of it is compared by this annotation. It is of what the
+// manifest says now, also where the UID is older or was named (for the kubelet it is the UID).
 const hashAnnotation = "kubernetes.io/config.hash"
 
 // staticPods makes pods of manifests as a kubelet does (Kubernetes 1.37,
@@ -28,9 +30,10 @@ type staticPods struct {
 }
 
 // make turns a manifest that was found at a place (a path as it was configured,
-// or a URL) into the pod that a node runs. The manifest's pod is changed, and is
-// the result. An error says what makes the pod unusable, with the line and the field.
-func (s staticPods) make(where string, m *manifest, now time.Time) (*corev1.Pod, error) {
+// or a URL) into the pod that a node runs. before is what the place gave last, or nil: see
+// continues. The manifest's pod is changed, and is the result. An error says what makes the
+// pod unusable, with the line and the field.
+func (s staticPods) make(where string, m *manifest, before *corev1.Pod, now time.Time) (*corev1.Pod, error) {
 	pod := m.pod
 	if pod.Name == "" {
 		return nil, m.lines.explain(field.Required(field.NewPath("metadata", "name"), "every static pod needs a name"))
@@ -39,15 +42,19 @@ func (s staticPods) make(where string, m *manifest, now time.Time) (*corev1.Pod,
 		m.doubts = append(m.doubts, "spec.priorityClassName without spec.priority: a node does not know the priority of a class")
 	}
 	setPodDefaults(pod)
-	if pod.UID == "" {
-		if s.behaviour == KubeletCompatible {
+	named := pod.UID != ""
+	hash := manifestUID(m.tree, s.source, s.node, where)
+	if s.behaviour == KubeletCompatible {
+		if !named {
 			pod.UID = kubeletUID(pod, s.source, s.node, where)
-		} else {
-			pod.UID = manifestUID(m.tree, s.source, s.node, where)
 		}
+		hash = pod.UID
+	} else if !named {
+		pod.UID = hash
 	}
 	pod.TypeMeta = metav1.TypeMeta{}
-	s.place(pod, now)
+	s.place(pod, hash, now)
+	s.continues(pod, before, named)
 	errs := validatePod(pod)
 	if len(errs) == 0 {
 		errs = validateReferences(pod)
@@ -64,8 +71,24 @@ func (s staticPods) make(where string, m *manifest, now time.Time) (*corev1.Pod,
 	return pod, nil
 }
 
+// continues makes a pod the next version of the one before it at its place, where it is the
+// same pod: it has its UID, whatever the manifest says now, unless the manifest names
+// another one, and was first seen when that was. Another full name at the place is another
+// pod. The kubelet's pods are the same only where their manifest names their UID.
+func (s staticPods) continues(pod, before *corev1.Pod, named bool) {
+	if before == nil || nameOf(pod) != nameOf(before) {
+		return
+	}
+	if !named && s.behaviour != KubeletCompatible {
+		pod.UID = before.UID
+	}
+	if pod.UID == before.UID {
+		pod.Annotations[firstSeenAnnotation] = before.Annotations[firstSeenAnnotation]
+	}
+}
+
 // place puts a pod on the node.
-func (s staticPods) place(pod *corev1.Pod, now time.Time) {
+func (s staticPods) place(pod *corev1.Pod, hash types.UID, now time.Time) {
 	pod.Name = s.podName(pod.Name)
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
@@ -76,7 +99,7 @@ func (s staticPods) place(pod *corev1.Pod, now time.Time) {
 	if annotations == nil {
 		annotations = make(map[string]string, 3)
 	}
-	annotations[hashAnnotation] = string(pod.UID)
+	annotations[hashAnnotation] = string(hash)
 	annotations[sourceAnnotation] = string(s.source)
 	annotations[firstSeenAnnotation] = now.Format(time.RFC3339Nano)
 	pod.Annotations = annotations

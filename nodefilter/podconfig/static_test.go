@@ -72,7 +72,7 @@ func TestStaticPodsAsTheKubelet(t *testing.T) {
 			m, err := manifestParser{KubeletCompatible}.pod(c.manifest)
 			if err == nil {
 				var pod any
-				if pod, err = s.make("manifests/"+c.name+".yaml", m, time.Now()); err == nil && c.pod != nil {
+				if pod, err = s.make("manifests/"+c.name+".yaml", m, nil, time.Now()); err == nil && c.pod != nil {
 					delete(m.pod.Annotations, firstSeenAnnotation)
 					if diff := cmp.Diff(plainJSON(t, c.pod), plainJSON(t, asJSON(t, pod))); diff != "" {
 						t.Errorf("not as the kubelet's (-kubelet +ours):\n%s", diff)
@@ -101,7 +101,7 @@ func TestURLUIDsAsTheKubelet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pod, err := staticPods{source: HTTPSource, node: kubeletNode, behaviour: KubeletCompatible}.make(kubeletURL, m, time.Now())
+		pod, err := staticPods{source: HTTPSource, node: kubeletNode, behaviour: KubeletCompatible}.make(kubeletURL, m, nil, time.Now())
 		if err != nil || string(pod.UID) != c.urlUID {
 			t.Errorf("%s: %v, the kubelet has UID %s", c.name, err, c.urlUID)
 		}

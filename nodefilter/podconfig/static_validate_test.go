@@ -40,7 +40,7 @@ func TestValidateNames(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.spec, err)
 		}
-		if _, err = (staticPods{source: FileSource, node: "n1"}).make("a.yaml", m, time.Now()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err = (staticPods{source: FileSource, node: "n1"}).make("a.yaml", m, nil, time.Now()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.spec, err, c.want)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // upgrade that does so restarts every static pod.
 const uidScheme = "nodewatch static pod 1"
 
-// manifestUID is the UID of a pod: 32 hexadecimal digits, as the kubelet's are.
-// It depends on the source, the node, the place of the manifest and what it
+// manifestUID is the hash of a manifest, and the UID of a pod that was first seen with it (see
+// staticPods.continues): 32 hexadecimal digits, as the kubelet's are. It depends on the source, the node, the place of the manifest and what it
 // says, and on nothing else: not on comments, the order of fields, YAML or JSON, and
 // not on the Go types and defaults of the Kubernetes version that nodewatch was built
 // with, of which the kubelet's own UID is made (kubeletUID).

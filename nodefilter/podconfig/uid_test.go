@@ -24,7 +24,8 @@ var goldenUIDs = []struct {
 	{FileSource, "n1", "/etc/kubernetes/manifests/a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  priority: 2000001000\n  hostNetwork: true\n  containers: [{name: é, image: \"<b>\", resources: {limits: {cpu: 0.5, memory: 100Mi}}}]\n", "270fd13914ffb00d36fb8f5b41ed84e6"},
 }
 
-// TestJ4GoldenUIDs: UIDs depend on source, node, path and content, and stay as they are.
+// TestJ4GoldenUIDs: UIDs depend on source, node, path and content (that with which the pod was
+// first seen), and stay as they are.
 func TestJ4GoldenUIDs(t *testing.T) {
 	seen := make(map[types.UID]int)
 	for i, g := range goldenUIDs {
@@ -82,7 +83,7 @@ func TestUIDIsNotOfTheDefaults(t *testing.T) {
 	}
 	want := manifestUID(m.tree, FileSource, "n1", "p")
 	now := time.Date(2026, 11, 30, 12, 0, 0, 5, time.UTC)
-	pod, err := staticPods{source: FileSource, node: "n1", behaviour: Improved}.make("p", m, now)
+	pod, err := staticPods{source: FileSource, node: "n1", behaviour: Improved}.make("p", m, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,6 +160,9 @@ func validateHeader(name, value string) error {
 // refused. An empty answer is an error, while a PodList without items is none
 // and removes all pods.
 //
+// A pod whose manifest is edited keeps its UID as long as each good answer has its name and
+// namespace, as Files describes it; one that leaves and comes back is another pod.
+//
 // An answer is asked for with the ETag and Last-Modified of the one before. Only a
 // whole answer with status 200, or a 304 to such a request, is a success.
 type URL struct {

@@ -123,11 +123,10 @@ func (u *urlContent) item(item podsItem) (urlPod, error) {
 	if before.pod != nil && before.meaning == meaning {
 		return before, nil
 	}
-	pod, err := u.static.make(u.where, item.manifest, time.Now())
+	pod, err := u.static.make(u.where, item.manifest, before.pod, time.Now())
 	if err != nil {
 		return urlPod{}, err
 	}
-	keepFirstSeen(pod, before.pod)
 	for _, doubt := range item.doubts {
 		u.ledger.log.Warn("a part of a manifest has no effect", "where", itemPlace(u.place, item), "err", doubt)
 	}

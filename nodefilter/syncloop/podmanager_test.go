@@ -80,6 +80,15 @@ func TestPodManagerMirrors(t *testing.T) {
 		IsMirrorPodOf(mirror, testPod("web-node-a", "s", hashAnnotation, "h2")) {
 		t.Error("IsMirrorPodOf")
 	}
+	// Its manifest was edited: it is the same pod, and the mirror pod that of an older version.
+	edited := testPod("web-node-a", "s", hashAnnotation, "h2")
+	m.Apply(update(podconfig.Update, file, edited))
+	if p, ok := m.StaticOf(mirror); !ok || p != edited || IsMirrorPodOf(mirror, edited) {
+		t.Errorf("the static pod of an outdated mirror pod: %v", p)
+	}
+	if got := m.Translate("m") + " " + types.UID(uids(m.OrphanedMirrorPods())); got != "s o" {
+		t.Errorf("translated, and orphans: %q", got)
+	}
 	// The static pod is made anew: another UID under the name.
 	m.Apply(update(podconfig.Remove, file, static))
 	m.Apply(update(podconfig.Add, file, testPod("web-node-a", "s2", hashAnnotation, "h2")))

@@ -183,8 +183,8 @@ func TestFeedErrors(t *testing.T) {
 	}
 }
 
-// TestFeedStory has our reflector keep a client-go store and a client-go queue
-// through changes, a cut connection and a history that is gone.
+// TestFeedStory has our reflector keep a client-go store through changes, a cut
+// connection and a history that is gone. TestFeedQueues does it with queues.
 func TestFeedStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := cluster{t, listwatchtest.New(listwatchtest.Config{})}
@@ -194,8 +194,7 @@ func TestFeedStory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, fifo, calls := cache.NewStore(cache.MetaNamespaceKeyFunc), cache.NewStore(cache.MetaNamespaceKeyFunc), new(queue)
-		deltas := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: fifo, EmitDeltaTypeReplaced: true})
+		store, calls := cache.NewStore(cache.MetaNamespaceKeyFunc), new(queue)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -203,7 +202,7 @@ func TestFeedStory(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 		})
-		for _, to := range []cache.ReflectorStore{store, deltas, calls} {
+		for _, to := range []cache.ReflectorStore{store, calls} {
 			wg.Go(func() {
 				// With a context of its own it goes on to the reflector's end.
 				if err := Feed(t.Context(), r, to); err != nil {
@@ -211,31 +210,18 @@ func TestFeedStory(t *testing.T) {
 				}
 			})
 		}
-		popped := make(chan error, 1)
-		go func() {
-			for {
-				if _, err := deltas.Pop(func(o any, _ bool) error { return applyDeltas(fifo, o.(cache.Deltas)) }); err != nil {
-					popped <- err
-					return
-				}
-			}
-		}()
-		same := func(when string) {
+		same := func() {
 			t.Helper()
 			waitFor(t, func() bool { return text(store.List()) == srv.has() })
-			synctest.Wait()
-			if got, want := text(fifo.List()), srv.has(); got != want {
-				t.Errorf("%s what comes out of the queue is %q, the server has %q", when, got, want)
-			}
 		}
-		same("at first")
+		same()
 		srv.update("a", "2")
 		srv.remove("b")
 		srv.create("d")
-		same("after changes")
+		same()
 		srv.CloseConnections()
 		srv.update("c", "2")
-		same("after a cut connection")
+		same()
 
 		srv.Pause()
 		srv.remove("a")
@@ -243,14 +229,10 @@ func TestFeedStory(t *testing.T) {
 		srv.Compact(srv.ResourceVersion())
 		srv.CloseConnections()
 		srv.Resume()
-		same("after a relist")
+		same()
 
 		cancel()
 		wg.Wait()
-		deltas.Close()
-		if err := <-popped; !errors.Is(err, cache.ErrFIFOClosed) {
-			t.Errorf("the queue's consumer ended with %v", err)
-		}
 		got := strings.Join(calls.calls, "; ")
 		for _, want := range []string{
 			"replace [a=1 b=1 c=1] at 4; update a=2; delete b=1; add d=1; update c=2; ",
@@ -264,23 +246,6 @@ func TestFeedStory(t *testing.T) {
 			t.Errorf("%d Replace, want 1: %s", n, got)
 		}
 	})
-}
-
-func applyDeltas(store cache.Store, deltas cache.Deltas) error {
-	for _, d := range deltas {
-		var err error
-		if d.Type != cache.Deleted {
-			err = store.Update(d.Object)
-		} else if o, ok := d.Object.(cache.DeletedFinalStateUnknown); ok {
-			err = store.Delete(o.Obj)
-		} else {
-			err = store.Delete(d.Object)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // "Until ctx ends, and returns its cause."

@@ -103,20 +103,26 @@ func consume(store cache.Store, o any) error {
 		deltas = cache.Deltas{o.(cache.Delta)}
 	}
 	for _, d := range deltas {
+		var err error
 		switch d.Type {
 		case cache.ReplacedAll:
 			info := d.Object.(cache.ReplacedAllInfo)
-			if err := store.Replace(info.Objects, info.ResourceVersion); err != nil {
-				return err
-			}
+			err = store.Replace(info.Objects, info.ResourceVersion)
 		case cache.Bookmark:
 			store.Bookmark(d.Object.(cache.BookmarkInfo).ResourceVersion)
-		case cache.Added, cache.Updated, cache.Replaced, cache.Deleted:
-			if err := applyDeltas(store, cache.Deltas{d}); err != nil {
-				return err
+		case cache.Added, cache.Updated, cache.Replaced:
+			err = store.Update(d.Object)
+		case cache.Deleted:
+			gone := d.Object
+			if lost, ok := gone.(cache.DeletedFinalStateUnknown); ok {
+				gone = lost.Obj
 			}
+			err = store.Delete(gone)
 		default:
-			return fmt.Errorf("nobody asked for a delta %s", d.Type)
+			err = fmt.Errorf("nobody asked for a delta %s", d.Type)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

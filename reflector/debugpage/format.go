@@ -27,28 +27,36 @@ func shortText(s string) string { return strings.ReplaceAll(clean(s, textShown),
 // longText makes what came from a server fit to be shown.
 func longText(s string) string { return clean(s, longShown) }
 
-// clean cuts s after n runes, and shows by its code what has no shape of its own
+// clean cuts what is shown of s after n runes, and shows by its code what has no shape of its own
 // or changes that of its neighbours: control characters, what turns the direction
-// of text, bytes that are not UTF-8. HTML is escaped by the template.
+// of text, what is not to be seen, bytes that are not UTF-8, and marks above and below a letter but for the
+// first two, since they would pile up over other lines. HTML is escaped by the template.
 func clean(s string, n int) string {
 	var b strings.Builder
+	marks := 0
 	for i, r := range s {
-		if n--; n < 0 {
+		if marks++; !unicode.IsMark(r) {
+			marks = 0
+		}
+		shown := string(r)
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], shown):
+			shown = fmt.Sprintf(`\x%02x`, s[i])
+		case r == '\n', unicode.IsPrint(r) && !unicode.In(r, unseen...) && marks <= 2:
+		default:
+			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+		}
+		if n -= utf8.RuneCountInString(shown); n < 0 {
 			b.WriteString("…")
 			break
 		}
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\n', unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			q := strconv.QuoteRune(r)
-			b.WriteString(q[1 : len(q)-1])
-		}
+		b.WriteString(shown)
 	}
 	return b.String()
 }
+
+// unseen are letters and marks that unicode.IsPrint takes for printable.
+var unseen = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
 
 // ago is the time from t to now, "never" for none.
 func ago(t, now time.Time) string {

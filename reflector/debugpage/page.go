@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/munnerz/goautoneg"
@@ -102,7 +103,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sources := h.cfg.Registry.Sources()
 	name, one := q.Get("reflector"), q.Has("reflector")
 	if one {
-		sources = slices.DeleteFunc(sources, func(s reflector.Source) bool { return s.Status().Name != name })
+		sources = slices.DeleteFunc(slices.Clone(sources), func(s reflector.Source) bool { return s.Status().Name != name })
 	}
 	var body bytes.Buffer
 	switch format {
@@ -130,7 +131,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // accepted is the form that an Accept header asks for: HTML where it is named, as
 // browsers do, and preferred.
 func accepted(accept string) string {
-	if goautoneg.Negotiate(accept, []string{"application/json", "text/html"}) == "text/html" {
+	if goautoneg.Negotiate(strings.ToLower(accept), []string{"application/json", "text/html"}) == "text/html" {
 		return formatHTML
 	}
 	return formatJSON

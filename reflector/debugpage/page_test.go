@@ -68,13 +68,16 @@ func TestHostileTexts(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain, ünïcödé 漢字 🙂":   "plain, ünïcödé 漢字 🙂",
-		"\u202egnp.exe":         `\u202egnp.exe`,
-		"a\x00b\x1b[31m\xff\t":  `a\x00b\x1b[31m\xff\t`,
-		"\uFFFD is itself":      "\uFFFD is itself",
-		"two\nlines":            "two\nlines",
-		strings.Repeat("ä", 41): strings.Repeat("ä", 40) + "…",
-		"":                      "",
+		"plain, ünïcödé 漢字 🙂":      "plain, ünïcödé 漢字 🙂",
+		"\u202egnp.exe":            `\u202egnp.exe`,
+		"a\x00b\x1b[31m\xff\t":     `a\x00b\x1b[31m\xff\t`,
+		"\uFFFD is itself":         "\uFFFD is itself",
+		"two\nlines":               "two\nlines",
+		"pods\u3164\u034f\ufe0f":   `pods\u3164\u034f\ufe0f`,         // not to be seen
+		strings.Repeat("\x00", 11): strings.Repeat(`\x00`, 10) + "…", // a code takes its room
+		"e\u0301\u0323 fine, a" + strings.Repeat("\u0301", 4): "e\u0301\u0323 fine, a\u0301\u0301" + `\u0301\u0301`,
+		strings.Repeat("ä", 41):                               strings.Repeat("ä", 40) + "…",
+		"":                                                    "",
 	} {
 		if got := clean(in, 40); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
@@ -214,6 +217,8 @@ func TestForms(t *testing.T) {
 		{"/", "application/json, text/html;q=0.5", 200, "application/json"},
 		{"/", "text/html, application/json;q=0.5", 200, "text/html; charset=utf-8"},
 		{"/", "image/png", 200, "application/json"},
+		{"/", "TEXT/HTML", 200, "text/html; charset=utf-8"},
+		{"/", ";;;,,/", 200, "application/json"},
 		{"/?format=json", "", 200, "application/json"},
 		{"/?format=html", "*/*", 200, "text/html; charset=utf-8"},
 		{"/?format=yaml", "", 400, "text/plain; charset=utf-8"},
@@ -249,6 +254,20 @@ func TestForms(t *testing.T) {
 		t.Errorf("POST: %d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}
 }
+
+// The slice of a registry of the caller's is the caller's.
+func TestSourcesStayAsTheyAre(t *testing.T) {
+	own := fakes{healthy("a", time.Now()), healthy("b", time.Now())}.Sources()
+	before := slices.Clone(own)
+	get(t, Config{Registry: sources(own)}, "/?reflector=b", "")
+	if !slices.Equal(own, before) {
+		t.Errorf("they are %v now", own)
+	}
+}
+
+type sources []reflector.Source
+
+func (s sources) Sources() []reflector.Source { return s }
 
 // The browser may use the style that the page has, and nothing else, and keeps nothing.
 func TestHeaders(t *testing.T) {

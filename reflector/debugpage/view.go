@@ -12,6 +12,7 @@ import (
 
 // The kinds of trouble, the worst first: the order of the page.
 const (
+	stopped     = "stopped"
 	notSynced   = "not synced"
 	notFresh    = "not fresh"
 	backingOff  = "backing off"
@@ -19,7 +20,7 @@ const (
 	quarantined = "quarantined"
 )
 
-var troubles = []string{notSynced, notFresh, backingOff, blocked, quarantined}
+var troubles = []string{stopped, notSynced, notFresh, backingOff, blocked, quarantined}
 
 // view is one reflector, as JSON shows it.
 type view struct {
@@ -43,6 +44,8 @@ func viewsOf(sources []reflector.Source, maxAge time.Duration, now time.Time) []
 func troubleOf(s reflector.Status, c reflector.Stats, maxAge time.Duration, now time.Time) []string {
 	var all []string
 	switch {
+	case s.State == reflector.StateStopped:
+		all = append(all, stopped)
 	case !s.Synced:
 		all = append(all, notSynced)
 	case health.NotReady(s, maxAge, now) != "":

@@ -97,6 +97,8 @@ func Live() http.Handler {
 // NotReady says why one reflector cannot be relied on at now; "" when it can.
 func NotReady(s reflector.Status, maxAge time.Duration, now time.Time) string {
 	switch age := now.Sub(s.FreshAsOf); {
+	case s.State == reflector.StateStopped:
+		return s.Name + ": has stopped"
 	case !s.Synced:
 		return fmt.Sprintf("%s: no complete snapshot yet (%s)%s", s.Name, s.State, because(s))
 	case age > maxAge:

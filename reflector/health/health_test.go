@@ -53,6 +53,8 @@ func TestCheck(t *testing.T) {
 		ended := fresh("ended")
 		ended.LastRestart = &reflector.Restart{Reason: reason.EOF}
 		ended.FreshAsOf = now.Add(-health.DefaultMaxAge - time.Second)
+		gone := fresh("gone")
+		gone.State = reflector.StateStopped
 		spoiled := fresh("spoiled")
 		spoiled.Quarantined = make([]reflector.Quarantined, 3)
 		var many fakes
@@ -69,6 +71,7 @@ func TestCheck(t *testing.T) {
 			{"fresh", health.Config{Registry: fakes{fresh("a"), fresh("b")}, Expected: []string{"b", "a"}, AtLeast: 2}, "", ""},
 			{"one does not run", health.Config{Registry: fakes{fresh("a")}, Expected: []string{"b", "a"}}, "", "b: does not run"},
 			{"too few", health.Config{Registry: fakes{fresh("a")}, AtLeast: 2}, "", "1 of 2 reflectors run"},
+			{"stopped, however fresh", health.Config{Registry: fakes{gone}, Expected: []string{"gone"}}, "", "gone: has stopped"},
 			{"no snapshot", health.Config{Registry: fakes{fresh("a"), starting}}, "", "starting: no complete snapshot yet (Listing)"},
 			{"not fresh, and why", health.Config{Registry: fakes{away, fresh("a")}}, "",
 				"away: known current only up to 5m0s ago, the limit is 4m0s (BackingOff): connection refused"},
@@ -110,7 +113,8 @@ func TestQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for query, want := range map[string]int{"": 200, "max-age=": 200, "max-age=30s": 200, "max-age=30": 400, "max-age=-1s": 400, "max-age=0": 400, "max-age=x": 400} {
+	for query, want := range map[string]int{"": 200, "max-age=": 200, "max-age=30s": 200, "max-age=30": 400, "max-age=-1s": 400, "max-age=0": 400, "max-age=x": 400,
+		"max-age=0s": 400, "max-age=2562047h": 200, "max-age=9999999h": 400, "max-age=NaN": 400, "max-age=1ns": 200} {
 		r := httptest.NewRequest(http.MethodGet, "/readyz?"+query, nil)
 		w := httptest.NewRecorder()
 		ready.ServeHTTP(w, r)

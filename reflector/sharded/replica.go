@@ -58,8 +58,8 @@ type Replica[T any] struct {
 	// moving holds a token while nobody is re-sharding.
 	moving chan struct{}
 
-	mu   sync.Mutex // guards held
-	held map[string]shard.Shard
+	mu   sync.Mutex             // guards held
+	held map[string]shard.Shard // by their names, which are the keys of the union's members
 }
 
 // New returns a Replica that has not started. It makes no request.
@@ -68,26 +68,18 @@ func New[T any](c Config[T]) (*Replica[T], error) {
 	if err := c.Shard.Validate(); err != nil {
 		return nil, fmt.Errorf("sharded: Config.Shard: %w", err)
 	}
-	r := &Replica[T]{cfg: c, moving: make(chan struct{}, 1), held: map[string]shard.Shard{keyOf(c.Shard): c.Shard}}
+	r := &Replica[T]{cfg: c, moving: make(chan struct{}, 1), held: map[string]shard.Shard{c.Shard.String(): c.Shard}}
 	r.moving <- struct{}{}
 	var err error
 	r.union, err = reflector.NewUnion(reflector.UnionConfig[T]{
 		Name: c.Name, Resource: c.ListWatch.Resource.GroupResource().String(), Member: r.member,
 		Store: c.Store, Registry: c.Registry, Logger: c.Logger,
-	}, keyOf(c.Shard))
+	}, c.Shard.String())
 	if err != nil {
 		return nil, fmt.Errorf("sharded: %w", err)
 	}
 	r.Collection = r.union
 	return r, nil
-}
-
-// keyOf is what the union calls the member of a shard.
-func keyOf(s shard.Shard) string {
-	if s.Whole() {
-		return "all"
-	}
-	return s.String()
 }
 
 // member makes the reflector of a shard.
@@ -166,15 +158,21 @@ func (r *Replica[T]) Reshard(ctx context.Context, to shard.Shard, agreed func(co
 			return fmt.Errorf("sharded: %s is synced, and what was before is held until replicas agree: %w", to, err)
 		}
 	}
+	if ctx.Err() != nil { // while nobody waited for it
+		return fmt.Errorf("sharded: %s is synced, and what was before is held: %w", to, ctxerr.Of(ctx))
+	}
+	if err := r.hold(to); err != nil {
+		return err
+	}
 	r.cfg.Logger.InfoContext(ctx, "re-sharded", "reflector", r.cfg.Name, "shard", to.String())
-	return r.hold(to)
+	return nil
 }
 
 // hold makes the union one of these shards.
 func (r *Replica[T]) hold(shards ...shard.Shard) error {
 	held := map[string]shard.Shard{}
 	for _, s := range shards {
-		held[keyOf(s)] = s
+		held[s.String()] = s
 	}
 	r.mu.Lock()
 	r.held = held

@@ -302,6 +302,14 @@ func TestReshardThatFails(t *testing.T) {
 		if len(r.Shards()) != 2 || r.Store().Len() != len(c.pods) {
 			t.Errorf("it holds %v, %d of %d pods", r.Shards(), r.Store().Len(), len(c.pods))
 		}
+		// ctx ends, and agreed does not care.
+		ending, end := context.WithCancel(t.Context())
+		if err := r.Reshard(ending, second, func(context.Context) error { end(); return nil }); !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v", err)
+		}
+		if len(r.Shards()) != 2 || r.Store().Len() != len(c.pods) {
+			t.Errorf("it holds %v, %d of %d pods", r.Shards(), r.Store().Len(), len(c.pods))
+		}
 		// The server does not answer.
 		c.Pause()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

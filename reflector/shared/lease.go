@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"sync/atomic"
 
 	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
@@ -19,6 +18,7 @@ import (
 //
 // Promises, with their tests:
 //   - A lease ends with its context or Close, and so do its subscriptions, not those of others. Test: TestLeaseEnds.
+//   - One whose reflector cannot run ends with the error of that. Test: TestSharedStoreIsRefused.
 //   - A late lease gets the snapshot first, without a request. Test: TestLateLease.
 type Lease[T any] struct {
 	pool *Pool[T]
@@ -26,18 +26,10 @@ type Lease[T any] struct {
 	// ctx is the lease's life.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	once   sync.Once
 	ran    atomic.Bool
 }
 
-func newLease[T any](ctx context.Context, p *Pool[T], of *running[T]) *Lease[T] {
-	l := &Lease[T]{pool: p, of: of}
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	context.AfterFunc(l.ctx, l.letGo)
-	return l
-}
-
-func (l *Lease[T]) letGo() { l.once.Do(func() { l.pool.letGo(l.of) }) }
+func (l *Lease[T]) letGo() { l.pool.letGo(l) }
 
 // Close lets go of the reflector. The last one stops it, and does not wait until it has stopped. It may be
 // called more than once.
@@ -71,14 +63,13 @@ func (l *Lease[T]) Stats() reflector.Stats { return l.of.reflector.Stats() }
 
 // WaitForSync waits until the reflector has its first complete snapshot. It ends with the lease, too.
 func (l *Lease[T]) WaitForSync(ctx context.Context) error {
-	ctx, done := l.join(ctx)
+	joined, done := l.join(ctx)
 	defer done()
-	err := l.of.reflector.WaitForSync(ctx)
+	err := l.of.reflector.WaitForSync(joined)
 	if errors.Is(err, reflector.ErrStopped) {
-		l.pool.mu.Lock()
-		defer l.pool.mu.Unlock()
-		if l.of.err != nil {
-			err = fmt.Errorf("%w: %w", err, l.of.err)
+		<-l.of.done // where Run failed, the lease has ended with its error then
+		if end := l.ended(ctx); end != nil {
+			err = fmt.Errorf("%w: %w", err, end)
 		}
 	}
 	return err
@@ -105,13 +96,21 @@ func (l *Lease[T]) Subscribe(ctx context.Context, s reflector.Subscription[T]) i
 // Handle calls h for each event. Its error is that of ctx or of the lease (ErrReleased); nil means that the
 // Pool was closed.
 func (l *Lease[T]) Handle(ctx context.Context, h reflector.Handler[T]) error {
-	ctx, done := l.join(ctx)
+	joined, done := l.join(ctx)
 	defer done()
-	err := l.of.reflector.Handle(ctx, h)
-	if err == nil && ctx.Err() != nil { // the last lease's end stops the reflector, too
-		err = ctxerr.Of(ctx)
+	err := l.of.reflector.Handle(joined, h)
+	if err == nil { // the last lease's end stops the reflector, too
+		err = l.ended(ctx)
 	}
 	return err
+}
+
+// ended is the error of ctx, or of the lease, nil while both last. A context that join returned may not know yet.
+func (l *Lease[T]) ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctxerr.Of(ctx)
+	}
+	return ctxerr.Of(l.ctx)
 }
 
 // join returns a context that ends with ctx and with the lease.

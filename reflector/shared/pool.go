@@ -82,11 +82,11 @@ type Pool[T any] struct {
 type running[T any] struct {
 	reflector *reflector.Reflector[T]
 	cancel    context.CancelFunc
+	done      chan struct{} // closed when it has stopped
 	key       key
-	holders   int
-	idle      int         // how often the last holder let go
+	leases    map[*Lease[T]]struct{}
+	idle      int         // how often the last lease was let go
 	linger    *time.Timer // stops it; nil while it is held
-	err       error       // of Run, which has none as a rule
 }
 
 // New returns a Pool without reflectors. It makes no request.
@@ -105,32 +105,34 @@ func (p *Pool[T]) Acquire(ctx context.Context, s Scope) (*Lease[T], error) {
 	if ctx.Err() != nil {
 		return nil, ctxerr.Of(ctx)
 	}
-	s = s.normal()
-	r, err := p.hold(s)
-	if err != nil {
-		return nil, err
-	}
-	return newLease(ctx, p, r), nil
-}
-
-// hold counts one holder more of the reflector of s.
-func (p *Pool[T]) hold(s Scope) (*running[T], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
-	k := s.key()
-	r := p.running[k]
-	if r == nil {
-		var err error
-		if r, err = p.startLocked(k, s); err != nil {
-			return nil, fmt.Errorf("shared: %s: %w", s, err)
-		}
+	s = s.normal()
+	r, err := p.findLocked(s)
+	if err != nil {
+		return nil, fmt.Errorf("shared: %s: %w", s, err)
 	}
-	r.holders++
 	r.keepLocked()
-	return r, nil
+	l := &Lease[T]{pool: p, of: r}
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	r.leases[l] = struct{}{}
+	context.AfterFunc(l.ctx, l.letGo)
+	return l, nil
+}
+
+// findLocked returns the reflector of s, which is started if it does not run.
+func (p *Pool[T]) findLocked(s Scope) (*running[T], error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	k := s.key()
+	if r := p.running[k]; r != nil {
+		return r, nil
+	}
+	return p.startLocked(k, s)
 }
 
 // startLocked builds the reflector of s and runs it.
@@ -140,19 +142,27 @@ func (p *Pool[T]) startLocked(k key, s Scope) (*running[T], error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // it lives as long as its leases
-	r := &running[T]{reflector: built, cancel: cancel, key: k}
+	r := &running[T]{reflector: built, cancel: cancel, done: make(chan struct{}), key: k, leases: map[*Lease[T]]struct{}{}}
 	p.running[k] = r
 	p.group.Go(func() {
+		defer close(r.done)
 		defer cancel()
 		if err := built.Run(ctx); err != nil {
 			p.cfg.Logger.Error("shared reflector cannot run", "collection", s.String(), "err", err)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			r.err = err
-			p.stopLocked(r) // the next one who asks tries anew
+			p.fail(r, err)
 		}
 	})
 	return r, nil
+}
+
+// fail ends the leases of a reflector that cannot run. The next one who asks tries anew.
+func (p *Pool[T]) fail(r *running[T], err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range r.leases {
+		l.cancel(err)
+	}
+	p.stopLocked(r)
 }
 
 func (p *Pool[T]) build(s Scope) (*reflector.Reflector[T], error) {
@@ -180,12 +190,16 @@ func (p *Pool[T]) build(s Scope) (*reflector.Reflector[T], error) {
 	return reflector.New(rc)
 }
 
-// letGo counts one holder less.
-func (p *Pool[T]) letGo(r *running[T]) {
+// letGo takes a lease away, once.
+func (p *Pool[T]) letGo(l *Lease[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.holders--
-	if r.holders > 0 || p.running[r.key] != r {
+	r := l.of
+	if _, held := r.leases[l]; !held {
+		return
+	}
+	delete(r.leases, l)
+	if len(r.leases) > 0 || p.running[r.key] != r {
 		return
 	}
 	if p.cfg.Linger == 0 {
@@ -197,7 +211,7 @@ func (p *Pool[T]) letGo(r *running[T]) {
 	r.linger = time.AfterFunc(p.cfg.Linger, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if r.holders == 0 && r.idle == idle { // else it was too late to stop the timer
+		if len(r.leases) == 0 && r.idle == idle { // else it was too late to stop the timer
 			p.stopLocked(r)
 		}
 	})

@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
 	"github.com/nodewatch-go/nodewatch/listwatch"
@@ -417,7 +419,8 @@ func TestFailedConstruction(t *testing.T) {
 	})
 }
 
-// A Store that two collections would fill is found out when the second one runs.
+// TestSharedStoreIsRefused: "One whose reflector cannot run ends with the error of that." A Store that two
+// collections would fill is found out when the second one runs, and nobody is told of the first one's objects there.
 func TestSharedStoreIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, config, _ := serve(t, 3)
@@ -426,16 +429,71 @@ func TestSharedStoreIsRefused(t *testing.T) {
 		first := acquire(t, p, Scope{})
 		defer first.Close()
 		synctest.Wait() // it has the Store
-		second := acquire(t, p, Scope{Namespace: "default"})
-		synctest.Wait()
-		if err := second.WaitForSync(t.Context()); !errors.Is(err, reflector.ErrStopped) || !strings.Contains(err.Error(), "filled by another reflector") {
-			t.Errorf("error is %v", err)
+		const why = "filled by another reflector"
+		for range 50 { // at whatever point of its failure it is asked
+			second := acquire(t, p, Scope{Namespace: "default"})
+			if err := second.WaitForSync(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
+				t.Fatalf("WaitForSync: %v", err)
+			}
+			if err := second.Handle(t.Context(), reflector.Handler[*corev1.Pod]{}); err == nil || !strings.Contains(err.Error(), why) {
+				t.Fatalf("Handle: %v", err)
+			}
+			for ev := range second.Events(t.Context()) {
+				t.Fatalf("an event of another collection: %v %s", ev.Type, ev.Key)
+			}
+			if second.ctx.Err() == nil {
+				t.Fatal("the lease goes on")
+			}
 		}
-		second.Close()
 		if p.Len() != 1 || first.Status().State != reflector.StateWatching {
 			t.Errorf("%d reflectors, the first one is %s", p.Len(), first.Status().State)
 		}
 	})
+}
+
+// What selects nothing has the text of what selects everything. It is refused, and gets no part in that.
+func TestNothingIsNotEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, config, _ := serve(t, 3)
+		p := newPool(t, Config[*corev1.Pod]{REST: config})
+		acquire(t, p, Scope{})
+		for says, s := range map[string]Scope{
+			"LabelSelector selects nothing": {Resource: pods, LabelSelector: labels.Nothing()},
+			"FieldSelector selects nothing": {Resource: pods, FieldSelector: fields.Nothing()},
+		} {
+			if _, err := p.Acquire(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("error is %v, want %q", err, says)
+			}
+		}
+	})
+}
+
+// TestEndIsTheLeases: whatever is noticed first, the end of the lease or that of the reflector which it stops, the
+// error is the lease's.
+func TestEndIsTheLeases(t *testing.T) {
+	_, config, _ := serve(t, 3)
+	p := newPool(t, Config[*corev1.Pod]{REST: config})
+	var wait sync.WaitGroup
+	for i := range 500 {
+		wait.Go(func() {
+			l := acquire(t, p, Scope{Namespace: fmt.Sprint("empty-", i%3)})
+			go l.Close()
+			if i%2 == 0 {
+				if err := l.Handle(t.Context(), reflector.Handler[*corev1.Pod]{}); !errors.Is(err, ErrReleased) {
+					t.Errorf("Handle: %v", err)
+				}
+			} else if err := l.WaitForSync(t.Context()); err != nil && !errors.Is(err, ErrReleased) {
+				t.Errorf("WaitForSync: %v", err)
+			}
+		})
+	}
+	wait.Wait()
+	// In one order of the two that cannot be had by chance alone: the joined context does not know yet.
+	l := acquire(t, p, Scope{})
+	l.cancel(ErrReleased)
+	if err := l.ended(t.Context()); !errors.Is(err, ErrReleased) {
+		t.Errorf("ended: %v", err)
+	}
 }
 
 // TestManyCycles: "10,000 cycles leave goroutines, connections and metric series as they were." (The

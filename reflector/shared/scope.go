@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -65,6 +66,19 @@ func (s Scope) normal() Scope {
 		s.Shard = shard.Shard{}
 	}
 	return s
+}
+
+// validate refuses a normal Scope that selects nothing. It has the key of everything, since such a selector
+// prints as "".
+func (s Scope) validate() error {
+	k := s.key()
+	switch {
+	case s.LabelSelector != nil && k.labels == "":
+		return errors.New("LabelSelector selects nothing; there is nothing to watch")
+	case s.FieldSelector != nil && k.fields == "":
+		return errors.New("FieldSelector selects nothing; there is nothing to watch")
+	}
+	return nil
 }
 
 // normalLabels leaves alone what selects nothing: it is refused later.

@@ -1,6 +1,9 @@
 package podsources
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,24 +26,64 @@ type model struct {
 	// what the file says now, that two have a pod of one name, or that there is a backup.
 	files  map[string]content
 	spoilt bool
-	// url are the last good contents by name, nil when they are not known. withheld says that
-	// the kubelet may have something else: a whole answer refused, or everything removed.
+	// url are the last good contents by name. withheld says that the kubelet may have
+	// something else: a whole answer refused, or everything removed. repeated is the answer that
+	// "same" gives again, if there was one.
 	url      map[string]content
+	where    string // the URL
 	withheld bool
+	repeated *step
 }
 
-// content is what a manifest says: a pod's name and which content it has.
+// content is what a manifest says, a pod's name and which content it has, and what is made of it.
 type content struct {
-	pod   string
-	value int
+	pod       string
+	value     int
+	uid, hash string
+}
+
+// version is a content where before was, if anything was: a pod that is edited keeps its UID unless
+// the manifest names one, and its hash is always that of the manifest.
+func version(source, where, pod string, value int, before content) content {
+	c := content{pod: pod, value: value, hash: uidScheme1(source, where, pod, value)}
+	switch {
+	case value >= 4:
+		c.uid = "given-" + pod
+	case before.pod == pod:
+		c.uid = before.uid
+	default:
+		c.uid = c.hash
+	}
+	return c
+}
+
+// uidScheme1 is the hash of a manifest as docs/podsources.md describes it.
+func uidScheme1(source, where, pod string, value int) string {
+	meta := map[string]string{"name": pod}
+	if value >= 4 {
+		meta["uid"] = "given-" + pod
+	}
+	text, err := json.Marshal(map[string]any{"metadata": meta, "spec": map[string]any{
+		"containers": []any{map[string]string{"name": "main", "image": fmt.Sprintf("image:%d", value)}}}})
+	must(err)
+	h := sha256.New()
+	for _, part := range []string{"nodewatch static pod 1", source, node, where, string(text)} {
+		must(binary.Write(h, binary.BigEndian, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // begin looks at what is there when the sources start.
 func (m *model) begin(p *place) {
 	m.files = nil
 	m.look(p)
-	// Of the answers before the start only the last one is known.
-	m.url, m.withheld = nil, true
+	// Of the answers before the start only the last one is known, and it was said again.
+	m.url, m.where = map[string]content{}, p.url()
+	if p.answer.body != "" && m.repeated != nil {
+		m.say(*m.repeated)
+	}
+	m.withheld = true
 }
 
 // after follows a step.
@@ -55,11 +98,15 @@ func (m *model) after(p *place, s step) {
 
 // look reads the directory. A file that says nothing that it could mean leaves what it said before.
 func (m *model) look(p *place) {
-	known := map[string]content{}
+	type saying struct {
+		pod   string
+		value int
+	}
+	known := map[string]saying{}
 	for pod := range 4 {
 		for value := range 6 {
 			name := string(rune('a' + pod))
-			known[manifest(name, value)] = content{name, value}
+			known[manifest(name, value)] = saying{name, value}
 		}
 	}
 	files, names := map[string]content{}, map[string]bool{}
@@ -76,12 +123,11 @@ func (m *model) look(p *place) {
 		}
 		text, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
 		must(err)
-		c, good := known[string(text)]
-		if !good {
-			m.spoilt = true
-			if c, good = m.files[e.Name()]; !good {
-				continue
-			}
+		c, kept := m.files[e.Name()]
+		if says, good := known[string(text)]; good {
+			c = version(kubetypes.FileSource, filepath.Join(p.dir, e.Name()), says.pod, says.value, c)
+		} else if m.spoilt = true; !kept {
+			continue
 		}
 		files[e.Name()] = c
 		m.spoilt = m.spoilt || names[c.pod]
@@ -90,41 +136,49 @@ func (m *model) look(p *place) {
 	m.files = files
 }
 
-// answer follows what the URL says.
+// answer follows what the URL is asked to say.
 func (m *model) answer(s step) {
-	web := func(i int) content { return content{fmt.Sprintf("web-%d", i), s.value} }
+	switch s.op {
+	case "same":
+		if m.repeated != nil {
+			m.say(*m.repeated)
+		}
+		m.withheld = true // it may be news here, where the kubelet has seen it
+	case "nothing":
+		m.withheld = true // and nothing changes
+	case "refused", "gone": // nothing changes
+	default:
+		m.repeated = &s
+		m.say(s)
+	}
+}
+
+// say follows an answer that is not empty.
+func (m *model) say(s step) {
 	good := map[string]content{}
+	add := func(i int) {
+		name := fmt.Sprintf("web-%d", i)
+		good[name] = version(kubetypes.HTTPSource, m.where, name, s.value, m.url[name])
+	}
+	withheld := false
 	switch s.op {
 	case "pod", "dup": // of two the first counts
-		good[web(s.slot).pod] = web(s.slot)
+		add(s.slot)
 	case "list":
 		for i := range s.slot {
-			c := web((i + s.value) % 4)
-			good[c.pod] = c
+			add((i + s.value) % 4)
 		}
 	case "none":
 	case "invalid": // the second of the list keeps what it had
-		m.withheld = true
-		if m.url == nil {
-			return
-		}
-		good[web(s.slot).pod] = web(s.slot)
-		if before, there := m.url[web(s.slot+1).pod]; there {
+		withheld = true
+		add(s.slot)
+		if before, there := m.url[fmt.Sprintf("web-%d", s.slot+1)]; there {
 			good[before.pod] = before
 		}
-		m.url = good
-		return
-	case "nothing":
-		m.withheld = true // and nothing changes
-		return
-	case "same":
-		m.withheld = true // it may be news here, where the kubelet has seen it
-		m.url = nil
-		return
-	default: // garbage, refused, gone: nothing changes
+	default: // garbage: nothing changes
 		return
 	}
-	m.url, m.withheld = good, false
+	m.url, m.withheld = good, withheld
 }
 
 // differences compares what the readers have: the API server's pods always with the kubelet's, the
@@ -148,7 +202,7 @@ func (m *model) differences(theirs, mine *reader) (lines []string) {
 			for _, path := range slices.Backward(slices.Sorted(maps.Keys(m.files))) {
 				want[m.files[path].pod] = m.files[path] // the first by path counts
 			}
-		case source == kubetypes.HTTPSource && m.url != nil:
+		case source == kubetypes.HTTPSource:
 			want = m.url
 		default:
 			continue
@@ -156,7 +210,7 @@ func (m *model) differences(theirs, mine *reader) (lines []string) {
 		got := map[string]content{}
 		for _, pod := range mine.state[source] {
 			if name := strings.TrimSuffix(pod.Name, "-"+node); !isBarrier(pod) {
-				c := content{pod: name}
+				c := content{pod: name, uid: string(pod.UID), hash: pod.Annotations["kubernetes.io/config.hash"]}
 				if _, err := fmt.Sscanf(pod.Spec.Containers[0].Image, "image:%d", &c.value); err != nil {
 					lines = append(lines, err.Error())
 				}
@@ -171,7 +225,7 @@ func (m *model) differences(theirs, mine *reader) (lines []string) {
 }
 
 // comparableNames is what a reader has of a source, by name, without what the improvements change: the UIDs
-// of static pods, the annotations of a pod's way, and metadata that the kubelet does not renew.
+// of static pods, which the model has, the annotations of a pod's way, and metadata that the kubelet does not renew.
 func comparableNames(r *reader, source string) map[string]string {
 	pods := map[string]string{}
 	for uid, pod := range r.state[source] {
@@ -181,7 +235,7 @@ func comparableNames(r *reader, source string) map[string]string {
 		if len(pod.Labels) > 0 {
 			p.Labels = pod.Labels
 		}
-		if source == kubetypes.ApiserverSource || strings.HasPrefix(string(uid), "given-") {
+		if source == kubetypes.ApiserverSource {
 			p.UID = uid
 		}
 		maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, "kubernetes.io/config.") })

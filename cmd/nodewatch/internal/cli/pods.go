@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -294,10 +295,16 @@ func (o *podsOptions) httpVersion() listwatch.Protocol {
 	return listwatch.HTTP1
 }
 
+// failsAtOnce reports whether the first attempt that fails ends the run.
+func (o *podsOptions) failsAtOnce() bool { return o.once && o.syncTimeout == 0 }
+
 // run does what the flags say.
 func (o *podsOptions) run(ctx context.Context, s *streams) error {
 	// A list that is asked for once is a short story: only what goes wrong is told.
 	log := o.log.logger(s, o.once)
+	if o.failsAtOnce() {
+		log = slog.New(noRetries{log.Handler()})
+	}
 	fail := func(err error) error { return o.log.failed(err, log) }
 	var err error
 	p := &podWatch{options: o, log: log, out: s.out, terminal: s.err}

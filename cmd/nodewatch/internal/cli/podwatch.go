@@ -266,7 +266,7 @@ func (p *podWatch) waitForSync(ctx context.Context) error {
 				return p.notSynced(timeout)
 			}
 		case <-look.C:
-			if p.options.once && timeout == 0 {
+			if p.options.failsAtOnce() {
 				if err := p.firstFailure(); err != nil {
 					return err
 				}
@@ -316,6 +316,9 @@ func (p *podWatch) firstFailure() error {
 			}
 		case reason.Expired, reason.RVTooLarge, reason.RVRegressed, reason.Replay:
 			continue
+		}
+		if len(p.reflectors) > 1 {
+			return fmt.Errorf("%s: %w", s.Name, s.LastRestart.Err)
 		}
 		return s.LastRestart.Err
 	}

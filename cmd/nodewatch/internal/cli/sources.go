@@ -44,10 +44,11 @@ those that the API server has for it, those of manifest files and those of a
 manifest URL, merged.
 
 Each line is one operation on one pod: ADD, UPDATE (spec, labels or annotations
-changed), DELETE (it is to end: its deletionTimestamp is set), RECONCILE (only its
-status changed) or REMOVE, with the source, the pod, and what changed; the ADD of a pod
-that takes over a name, as a manifest does that was edited, says in what. The first
-ADD of a source is marked initial; a source without pods has one without a pod.
+changed, or its manifest was edited), DELETE (it is to end: its deletionTimestamp is
+set), RECONCILE (only its status changed) or REMOVE, with the source, the pod, and what
+changed; the ADD of a pod that takes over a name, as one that is made anew, says what
+is different. The first ADD of a source is marked initial; a source without pods has
+one without a pod.
 
 A manifest that is not valid is named on standard error with its line, and
 leaves the pod as it was. On Unix, SIGUSR1 prints the state of each source.

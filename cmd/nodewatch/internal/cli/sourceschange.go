@@ -49,8 +49,8 @@ func brief(v any) string {
 }
 
 // podChanges lists what a node may care for, what says most first. Fields that
-// say little (times of transitions, managedFields, the resourceVersion) are left
-// out unless there are no others.
+// say little (times of transitions, managedFields, the resourceVersion, the hash of a
+// manifest) are left out unless there are no others.
 func podChanges(old, new *corev1.Pod) []podChange {
 	a, err := runtime.DefaultUnstructuredConverter.ToUnstructured(old)
 	if err != nil {
@@ -82,7 +82,8 @@ func rank(path string) int {
 
 func saysLittle(path string) bool {
 	switch path {
-	case "metadata.resourceVersion", "metadata.managedFields", "metadata.generation", "metadata.annotations[kubernetes.io/config.seen]":
+	case "metadata.resourceVersion", "metadata.managedFields", "metadata.generation", "metadata.annotations[kubernetes.io/config.seen]",
+		"metadata.annotations[kubernetes.io/config.hash]":
 		return true
 	}
 	return strings.HasSuffix(path, "Time") || strings.HasSuffix(path, "At") || strings.HasSuffix(path, "observedGeneration")

@@ -23,7 +23,7 @@ type sourcePrinter struct {
 	grid  *output.Grid
 	known map[knownPod]*corev1.Pod
 	// removed are the pods of a source's last update if that was a REMOVE: the ADD that
-	// follows says what is different in a pod of the same name, as a manifest's that was edited.
+	// follows says what is different in a pod of the same name, as one has that was made anew.
 	removed map[podconfig.Source]map[types.NamespacedName]*corev1.Pod
 }
 

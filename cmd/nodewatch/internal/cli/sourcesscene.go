@@ -30,15 +30,13 @@ type scene struct {
 // for the 20 s of a kubelet.
 const scenePeriod = 2 * time.Second
 
-// The manifests. One that names its UID is the same pod after an edit; the UID of
-// another one is made from what it says, so that an edit makes another pod.
+// The manifests.
 const (
 	proxyManifest = `apiVersion: v1
 kind: Pod
 metadata:
   name: node-proxy
   namespace: kube-system
-  uid: 5c3b6d1e-0000-4000-8000-000000000001
 spec:
   hostNetwork: true
   containers:

@@ -36,9 +36,13 @@ func (u *usual) note(n int) {
 }
 
 // usually returns what is usual of n. The table of it is made by the first object that is its owner's alone.
-func (p *Program) usually(n *node) *usual {
-	p.usualOnce.Do(func() { p.usual = make([]usual, p.nodes) })
-	return &p.usual[n.id]
+func (d *state) usually(n *node) *usual {
+	if d.usual == nil {
+		p := d.prog
+		p.usualOnce.Do(func() { p.usual = make([]usual, p.nodes) })
+		d.usual = p.usual
+	}
+	return &d.usual[n.id]
 }
 
 // variables returns the first of count new variables of n in a row, count > 0.
@@ -51,7 +55,7 @@ func (d *state) variables(n *node, count int) layout.Ptr {
 	if c.Used() == 0 {
 		d.chunks.open = append(d.chunks.open, n)
 	}
-	return c.Take(count, d.prog.usually(n).number())
+	return c.Take(count, d.usually(n).number())
 }
 
 // endChunks ends the object. failed says that it came to nothing, and says nothing of others.
@@ -59,7 +63,7 @@ func (d *state) endChunks(failed bool) {
 	for _, n := range d.chunks.open {
 		c := d.chunks.byNode[n.id]
 		if !failed {
-			d.prog.usually(n).note(c.Used())
+			d.usually(n).note(c.Used())
 		}
 		c.End()
 	}

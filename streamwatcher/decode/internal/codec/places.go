@@ -6,9 +6,10 @@ import (
 )
 
 // places are where a T is looked for by a hash. There are few at first, since the pods of one node have some hundreds
-// of words and parts and a process can watch many nodes, and twice as many, up to max, each time that a quarter of them is
-// taken, or that what was not found shows that they are too few to remember what comes again. What was seen
-// only once is forgotten then, and what is written meanwhile may be lost: these are caches.
+// of words and parts and a process can watch many nodes. There come to be twice as many, up to max, when as many as a
+// quarter of them were written to, or when sightings show that what comes again is forgotten in between.
+//
+// These are caches: what is written while they grow may be lost. What is there when they grow is not.
 type places[T any] struct {
 	max int
 	// hash returns that of a T.
@@ -21,20 +22,32 @@ type places[T any] struct {
 type table[T any] struct {
 	slots []atomic.Pointer[T]
 	seen  []atomic.Uint32 // by the same place: of what came once, a part of the hash
-	taken atomic.Int64    // slots that are not empty
-	short atomic.Int64    // sampled misses
+	// missed are sightings of one in missSampling of all that was not found. So they tell what would be found
+	// in that many times the places. There are none when there are as many places as may be.
+	missed  []atomic.Uint32
+	written atomic.Int64 // to slots. Of two that displace each other each counts each time.
+	late    atomic.Int64 // how often missed had what seen had not
 }
 
-// missSampling is of how many misses one is counted. When there were 4 for each place, there come to be more places.
+// firstPlaces is how many there are for words and for shares before anything came.
+const firstPlaces = 64
+
+// missSampling is of how many misses one is noted.
 const missSampling = 64
 
 func (p *places[T]) init(first, limit int, hash func(*T) uint64) {
 	p.max, p.hash = limit, hash
-	p.current.Store(newTable[T](min(limit, first)))
+	p.current.Store(p.newTable(first))
 }
 
-func newTable[T any](n int) *table[T] {
-	return &table[T]{slots: make([]atomic.Pointer[T], n), seen: make([]atomic.Uint32, n)}
+// newTable makes n places, or as many as may be.
+func (p *places[T]) newTable(n int) *table[T] {
+	n = min(n, p.max)
+	t := &table[T]{slots: make([]atomic.Pointer[T], n), seen: make([]atomic.Uint32, n)}
+	if n < p.max {
+		t.missed = make([]atomic.Uint32, n)
+	}
+	return t
 }
 
 // at returns the place of a hash.
@@ -51,17 +64,20 @@ func (p *places[T]) store(hash uint64, e *T) {
 
 // put puts e into slot i of t.
 func (p *places[T]) put(t *table[T], i int, e *T) {
-	if t.slots[i].Swap(e) != nil || len(t.slots) >= p.max {
-		return
-	}
-	if t.taken.Add(1) > int64(len(t.slots)/4) {
+	t.slots[i].Store(e)
+	if len(t.slots) < p.max && t.written.Add(1) > int64(len(t.slots)/4) {
 		p.grow(t)
 	}
 }
 
-// miss notes that t does not have what has this hash.
+// miss notes that t does not have what has this hash, and had not seen it.
 func (p *places[T]) miss(t *table[T], hash uint64) {
-	if hash>>32%missSampling == 0 && len(t.slots) < p.max && t.short.Add(1) > int64(len(t.slots)/16) {
+	upper, lower := uint32(hash>>32), uint32(hash)
+	if len(t.missed) == 0 || upper%missSampling != 0 {
+		return
+	}
+	at := &t.missed[upper/missSampling%uint32(len(t.missed))]
+	if at.Swap(lower) == lower && t.late.Add(1) > int64(len(t.slots)/missSampling) {
 		p.grow(t)
 	}
 }
@@ -73,19 +89,21 @@ func (p *places[T]) grow(t *table[T]) {
 	if p.current.Load() != t {
 		return
 	}
-	more := newTable[T](min(p.max, 2*len(t.slots)))
+	n := len(t.slots)
+	more := p.newTable(2 * n)
 	for i := range t.slots {
-		e := t.slots[i].Load()
-		if e == nil {
-			continue
+		if e := t.slots[i].Load(); e != nil {
+			j := more.at(p.hash(e))
+			if more.slots[j].Load() != nil {
+				j = more.after(j)
+			}
+			more.slots[j].Store(e)
 		}
-		h := p.hash(e)
-		j := more.at(h)
-		if more.slots[j].Load() != nil {
-			j = more.after(j)
-		}
-		if more.slots[j].Swap(e) == nil {
-			more.taken.Add(1)
+		// Of what was seen the whole hash is not known. With twice the places it is one of two.
+		was := t.seen[i].Load()
+		more.seen[i].Store(was)
+		if i+n < len(more.seen) {
+			more.seen[i+n].Store(was)
 		}
 	}
 	p.current.Store(more)

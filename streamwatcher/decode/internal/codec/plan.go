@@ -26,8 +26,9 @@ type planKey struct {
 	emptyTypeMeta bool
 }
 
-// plans are by their planKey. That of a pod takes 270 KB, of which a process that watches a thousand nodes needs one. There are as
-// many as a program has types and ways to drop fields, so they are kept.
+// plans are by their planKey. That of a pod takes 270 KB, of which a process that watches a thousand nodes needs one. They are
+// one for the process, as encoding/json's are, since they follow from the type and nothing else; and kept, since there are as
+// many as a program has types and ways to drop fields.
 var plans sync.Map
 
 // planOf returns the plan for t. drop is what cfg.Drop says.

@@ -28,7 +28,7 @@ type shares struct {
 	// that has it can take that of the first.
 	recent [16]atomic.Pointer[share]
 	// lengths are by the hash of the first bytes of a JSON value: the lengths, four of
-	// them, that such values had. They are made when JSON is read, and anew when there are more places.
+	// them, that such values had. They are made when JSON is read, and are more when the places are.
 	lengths atomic.Pointer[[]atomic.Uint64]
 }
 
@@ -62,7 +62,7 @@ func head(b []byte) []byte {
 
 func newShares(n int, seeds [2]maphash.Seed) *shares {
 	s := &shares{seeds: seeds}
-	s.init(1024, n, func(e *share) uint64 { return e.sum[0] })
+	s.init(firstPlaces, n, func(e *share) uint64 { return e.sum[0] })
 	return s
 }
 
@@ -105,6 +105,11 @@ func (s *shares) lengthsOf(n *node, b []byte) *atomic.Uint64 {
 	lengths := s.lengths.Load()
 	if lengths == nil || len(*lengths) < places/4 {
 		made := make([]atomic.Uint64, (places+3)/4)
+		if lengths != nil {
+			for i := range made {
+				made[i].Store((*lengths)[i%len(*lengths)].Load())
+			}
+		}
 		lengths = &made
 		s.lengths.Store(lengths)
 	}

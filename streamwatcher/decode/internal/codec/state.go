@@ -48,6 +48,7 @@ type state struct {
 	makers   []*layout.Slices  // by node
 	quantity resource.Quantity // see entryOf
 	chunks   chunks
+	usual    []usual // the Program's, once it was needed
 }
 
 // maxDepth is the limit of encoding/json. Protobuf has none in apimachinery.

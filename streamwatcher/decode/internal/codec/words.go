@@ -19,7 +19,7 @@ var seed = maphash.MakeSeed()
 
 func newWords(n int) *words {
 	w := new(words)
-	w.init(64, n)
+	w.init(firstPlaces, n)
 	return w
 }
 
@@ -54,8 +54,11 @@ func (w *words) findOf(object uint8, b []byte) *word {
 	if before>>8 != sight>>8 { // what came before goes to the other place
 		before = t.seen[j].Swap(before)
 	}
-	if before>>8 != sight>>8 || before == sight && object != 0 {
+	if before>>8 != sight>>8 {
 		w.miss(t, h)
+		return nil
+	}
+	if before == sight && object != 0 {
 		return nil
 	}
 	if first != nil && (second == nil || h>>63 == 1) {
