@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -126,6 +127,26 @@ func subscribe(ctx context.Context, r reflector.Collection[*corev1.Pod]) {
 	}
 }
 
+func ofMyNode(cfg *rest.Config, node string) (*reflector.Reflector[*corev1.Pod], error) {
+	return nodefilter.NewPodReflector(nodefilter.Config{
+		REST: cfg,
+		Node: node,
+		Reflector: func(c *reflector.Config[*corev1.Pod]) {
+			c.Store = reflector.NewStore(reflector.ByLabel[*corev1.Pod]("app"))
+			c.Retain = reflector.Retain{For: time.Minute}
+		},
+	})
+}
+
+func everyVersion(ctx context.Context, r reflector.Collection[*corev1.Pod], audit func(reflector.Event[*corev1.Pod])) error {
+	return r.Handle(ctx, reflector.Handler[*corev1.Pod]{
+		Subscription: reflector.Subscription[*corev1.Pod]{Name: "audit", Policy: reflector.Block, Limit: 100},
+		OnAdd:        audit,
+		OnUpdate:     audit,
+		OnDelete:     audit,
+	})
+}
+
 func retained(lw reflector.ListerWatcher[*corev1.Pod]) (*reflector.Reflector[*corev1.Pod], error) {
 	return reflector.New(reflector.Config[*corev1.Pod]{
 		ListerWatcher: lw,
@@ -148,6 +169,12 @@ func nodes(cfg *rest.Config) (*nodefilter.Nodes, error) {
 		return nil, err
 	}
 	return pods, pods.SetNodes("node-b", "node-c") // at any time
+}
+
+func onNodeA(pods *nodefilter.Nodes) {
+	for key, pod := range pods.Store().By(nodefilter.NodeIndex, "node-a") {
+		fmt.Println(key, pod.Status.Phase)
+	}
 }
 
 func namespaces(cfg *rest.Config) (*reflector.Union[*corev1.Secret], error) {
@@ -236,7 +263,7 @@ func dropped(cfg *rest.Config) (*listwatch.ListerWatcher[*corev1.Pod], error) {
 }
 
 func observe(lw reflector.ListerWatcher[*corev1.Pod], mux *http.ServeMux) (*reflector.Reflector[*corev1.Pod], error) {
-	registry := &reflector.Registry{}
+	registry := &reflector.Registry{} // registry.Sources() has the Status and Stats of each that runs
 	page, err := debugpage.New(debugpage.Config{Registry: registry})
 	if err != nil {
 		return nil, err
@@ -248,9 +275,11 @@ func observe(lw reflector.ListerWatcher[*corev1.Pod], mux *http.ServeMux) (*refl
 	mux.Handle("GET /debug/reflectors", page)
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /livez", health.Live())
-	if err := metrics.Register(prometheus.NewRegistry(), registry); err != nil {
+	reg := prometheus.NewRegistry()
+	if err := metrics.Register(reg, registry); err != nil {
 		return nil, err
 	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	return reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: lw, Name: "pods", Registry: registry})
 }
 
@@ -343,6 +372,14 @@ func TestEmbedding(t *testing.T) {
 	if several.Store().Len() != 0 {
 		t.Error("the nodes' pods are there before Run")
 	}
+	onNodeA(several)
+	mine, err := ofMyNode(cfg, "node-a")
+	must(err)
+	wg.Go(func() { mine.Run(ctx) })
+	must(mine.WaitForSync(ctx))
+	told, enough := context.WithCancel(ctx)
+	wg.Go(func() { everyVersion(told, kept, func(reflector.Event[*corev1.Pod]) { enough() }) })
+	enough()
 	secrets, err := namespaces(cfg)
 	must(err)
 	wg.Go(func() { secrets.Run(ctx) })

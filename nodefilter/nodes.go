@@ -1,6 +1,7 @@
 package nodefilter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // NodesConfig describes the pods of several nodes.
 type NodesConfig struct {
 	// Config is that of each node's reflector, without Node. ListWatch and Reflector are called for
-	// each; what they set must not be shared, such as a Store. Name is that of the whole, default
+	// each; Reflector may set neither Store nor Retain, which are those of the whole. Name is that of the whole, default
 	// "pods"; each reflector is called by its node, or NODE/NAMESPACE.
 	Config
 	// Nodes are the names of the first nodes; see SetNodes.
@@ -77,7 +78,7 @@ func newNodes(c NodesConfig) (*Nodes, error) {
 			if member.Node, member.Namespace, scoped = strings.Cut(key, "/"); !scoped {
 				member.Namespace = n.namespaces[0]
 			}
-			return newPodReflector(member)
+			return newMember(member)
 		},
 		Store:    c.Store,
 		Retain:   c.Retain,
@@ -89,6 +90,25 @@ func newNodes(c NodesConfig) (*Nodes, error) {
 	}
 	n.Collection = n.union
 	return n, nil
+}
+
+// newMember makes the reflector of a node. What nobody would ever see is refused: look-ups are made in the store
+// of the whole.
+func newMember(c Config) (*reflector.Reflector[*corev1.Pod], error) {
+	hook, refused := c.Reflector, error(nil)
+	if hook != nil {
+		c.Reflector = func(rc *reflector.Config[*corev1.Pod]) {
+			hook(rc)
+			switch {
+			case rc.Store != nil:
+				refused = errors.New("NodesConfig.Config.Reflector sets Store: set NodesConfig.Store")
+			case rc.Retain != (reflector.Retain{}):
+				refused = errors.New("NodesConfig.Config.Reflector sets Retain: set NodesConfig.Retain")
+			}
+		}
+	}
+	r, err := newPodReflector(c)
+	return r, cmp.Or(refused, err)
 }
 
 func (c NodesConfig) validate() error {

@@ -223,10 +223,12 @@ func TestNewNodesRefuses(t *testing.T) {
 		{"no name", func(c *NodesConfig) { c.Nodes = []string{"a/b"} }, `nodefilter: "a/b" is not a node name`},
 		{"no namespace", func(c *NodesConfig) { c.Namespaces = []string{"default", ""} }, `nodefilter: "" in NodesConfig.Namespaces is not a name of a namespace`},
 		{"both", func(c *NodesConfig) { c.Namespace, c.Namespaces = "a", []string{"b"} }, "Namespace and Namespaces are both set"},
-		{"a shared store", func(c *NodesConfig) {
-			store := reflector.NewStore[*corev1.Pod]()
-			c.Reflector = func(c *reflector.Config[*corev1.Pod]) { c.Store = store }
-		}, `node-b: its reflector has the Store of "node-a"`},
+		{"a node's store", func(c *NodesConfig) {
+			c.Reflector = func(c *reflector.Config[*corev1.Pod]) { c.Store = reflector.NewStore[*corev1.Pod]() }
+		}, "node-a: NodesConfig.Config.Reflector sets Store: set NodesConfig.Store"},
+		{"a node's tombstones", func(c *NodesConfig) {
+			c.Reflector = func(c *reflector.Config[*corev1.Pod]) { c.Retain.Max = 1 }
+		}, "NodesConfig.Config.Reflector sets Retain: set NodesConfig.Retain"},
 		{"a bad request", func(c *NodesConfig) { c.ListWatch = func(c *listwatch.Config) { c.Protocol = 9 } }, "Protocol 9"},
 	} {
 		c := NodesConfig{Config: Config{REST: srv.RESTConfig()}, Nodes: []string{"node-a", "node-b"}}

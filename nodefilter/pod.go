@@ -18,7 +18,7 @@ func PodOnNode(name string) func(*corev1.Pod) bool {
 const NodeIndex = "node"
 
 // ByNode indexes pods by the name of their node, for a store that holds the
-// pods of several nodes. Pods that have no node yet are under "".
+// pods of several nodes: Store.By(NodeIndex, "node-a") are those of node-a. Pods that have no node yet are under "".
 func ByNode() reflector.Index[*corev1.Pod] {
 	return reflector.Index[*corev1.Pod]{
 		Name:   NodeIndex,

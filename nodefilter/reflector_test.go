@@ -392,7 +392,7 @@ func TestNewPodReflectorRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no server", Config{Node: "node-a"}, "Config.REST"},
-		{"no node", Config{REST: good}, "--node"},
+		{"no node", Config{REST: good}, "set it, such as Config.Node"},
 		{"a bad node", Config{REST: good, Node: "Node A"}, "not a node name"},
 		{"a selector of another node", Config{REST: good, Node: "node-a", FieldSelector: fields.OneTermEqualSelector(NodeNameField, "node-b")}, "contradicts"},
 		{"the same through the function", Config{REST: good, Node: "node-a", ListWatch: func(c *listwatch.Config) {

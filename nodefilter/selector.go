@@ -79,7 +79,7 @@ func OnNodes(names []string, others ...fields.Selector) ([]fields.Selector, erro
 }
 
 // errNoNode names both ways in which a node agent learns its node.
-var errNoNode = errors.New("the node name is empty: pass --node NAME, or in a pod set an environment variable from the field spec.nodeName (downward API) and pass its value")
+var errNoNode = errors.New("the node name is empty: set it, such as Config.Node; a pod learns it from an environment variable with the field spec.nodeName (downward API)")
 
 // ValidateNodeName returns an error that says what to do when name cannot be
 // the name of a node. Node names are DNS-1123 subdomains: at most 253

@@ -69,7 +69,7 @@ func TestOnNodeRefuses(t *testing.T) {
 		others []fields.Selector
 		want   string // part of the error: what to do
 	}{
-		{"empty name", "", nil, "--node"},
+		{"empty name", "", nil, "set it, such as Config.Node"},
 		{"empty name, how in a pod", "", nil, "downward API"},
 		{"blank name", " ", nil, "not a node name"},
 		{"upper case", "Node-A", nil, "not a node name"},

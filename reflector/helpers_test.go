@@ -83,7 +83,9 @@ type wireThing struct {
 }
 
 // MarshalJSON and UnmarshalJSON let a thing be kept as bytes.
-func (o *thing) MarshalJSON() ([]byte, error) { return json.Marshal(wireThing{o.name, o.uid, o.rv, o.values}) }
+func (o *thing) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireThing{o.name, o.uid, o.rv, o.values})
+}
 func (o *thing) UnmarshalJSON(b []byte) error {
 	var w wireThing
 	if err := json.Unmarshal(b, &w); err != nil {

@@ -125,12 +125,20 @@ func (a *aliens) note(m *decode.Meta) {
 	a.n++
 }
 
-// refusal is the error where nothing else came. The server answered, in a form that can be read and with what
-// this reflector cannot take for its objects: that is reason.Decode, as it is where the kind of
-// a list says the same.
-func (a *aliens) refusal(resource schema.GroupVersionResource, kind string) error {
-	return &listwatch.Error{Reason: reason.Decode, Verb: "list", Resource: resource, Err: fmt.Errorf(
-		"the server sent objects of kind %q and none of kind %q (%d in all): do the Go type and Kind fit the resource?", a.kind, kind, a.n)}
+// refusal is the error where nothing else came. The answer can be read and holds what this reflector
+// cannot take for its objects: that is reason.Decode, as it is where the kind of a list says the same.
+func (a aliens) refusal(resource schema.GroupVersionResource, kind string) error {
+	return &listwatch.Error{Reason: reason.Decode, Verb: "list", Resource: resource, Err: &alienError{a, kind}}
+}
+
+// alienError says that a list or watch-list brought objects, and none of the collection.
+type alienError struct {
+	aliens
+	want string
+}
+
+func (e *alienError) Error() string {
+	return fmt.Sprintf("the server sent %d objects, of kind %q and none of kind %q: do the Go type and Kind fit the resource?", e.n, e.kind, e.want)
 }
 
 // put takes the version of an object into the replacement.

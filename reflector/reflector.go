@@ -23,6 +23,9 @@ var ErrAlreadyRun = errors.New("reflector: Run was called before; make a new Ref
 // ErrStopped is what WaitForSync returns when Run ended before the first snapshot.
 var ErrStopped = errors.New("reflector: stopped before the first snapshot")
 
+// ErrEnded is what Union.Set returns after Run has ended.
+var ErrEnded = errors.New("reflector: Run has ended; make a new Union")
+
 // Reflector keeps a Store equal to a collection on the server. See the package
 // comment for what it guarantees. Its methods are safe from any goroutine.
 type Reflector[T any] struct {

@@ -138,6 +138,45 @@ func TestWaitForSync(t *testing.T) {
 	})
 }
 
+// The Go type or Kind is not the resource's: the error says so, and nothing is taken for an empty collection.
+func TestWaitForSyncSaysThatTheKindIsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startScript(t, `
+config initial=watchlist backoff=10s..10s
+> WATCHLIST rv=
+< ADDED Node:node-x@91 Node:node-y@92
+< MARK 100
+< hold
+`, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		err := r.WaitForSync(ctx)
+		var e *listwatch.Error
+		if !errors.As(err, &e) || e.Reason != reason.Decode || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the wait ended with %v, want the deadline and an error with reason decode", err)
+		}
+		const want = `list pods: the server sent 2 objects, of kind "Node" and none of kind "Pod": do the Go type and Kind fit the resource?`
+		s := r.Status()
+		if s.Synced || s.LastError == nil || s.LastError.Error() != want {
+			t.Errorf("synced %v, the last error is %v, want %s", s.Synced, s.LastError, want)
+		}
+		r.stop()
+	})
+}
+
+// Before Run nothing can come: a wait that ends then says what is missing.
+func TestWaitForSyncWithoutRun(t *testing.T) {
+	r, err := reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: &listwatch.ListerWatcher[*corev1.Pod]{}, Resource: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.WaitForSync(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "Run was not called") {
+		t.Errorf("WaitForSync without Run: %v", err)
+	}
+}
+
 // H3: 403, WaitForSync with a deadline: an error that errors.As finds as Forbidden.
 func TestWaitForSyncSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 //   - watchlist_incomplete: the stream ended without the mark: watchListing
 //     after a wait. The third time in a row whatever ended it, or after 75 s
 //     without a further initial event: listing, at once. Remembered;
+//   - decode, since none of its objects is of the collection: the same, with that reason;
 //   - expired, rv_too_large, rv_regressed: as in listing;
 //   - every other reason: watchListing after a wait;
 //   - stopped.
@@ -240,6 +241,9 @@ func (r *Reflector[T]) watchListFailed(ctx context.Context, s watchListing, err 
 		r.session.tries++
 	}
 	if errors.Is(err, errNoMark) || r.session.tries >= watchListTries {
+		if errors.As(err, new(*alienError)) {
+			return r.fallBack(why, err, s) // it was complete
+		}
 		return r.fallBack(reason.WatchListIncomplete, err, s)
 	}
 	return e

@@ -38,7 +38,7 @@ type member[T any] struct {
 //
 // Set does not wait for new members; WaitForSync does. When it takes members out only, their objects
 // have left when it returns, and no Block subscriber is waited for. An error is one of the Member
-// function or of what it returned, joined for all keys, and changes nothing; after Run has returned it is ErrStopped.
+// function or of what it returned, joined for all keys, and changes nothing; after Run has returned it is ErrEnded.
 //
 // Promises, with their tests:
 //   - What members that are replaced have in common with the new ones is untouched. Test:
@@ -125,7 +125,7 @@ func (u *Union[T]) newMember(key string, others []*member[T]) (*member[T], error
 	return &member[T]{u: u, id: u.nextID, key: key, r: r}, nil
 }
 
-func (u *Union[T]) tooLate() error { return fmt.Errorf("%s: %w", u.cfg.Name, ErrStopped) }
+func (u *Union[T]) tooLate() error { return fmt.Errorf("%s: %w", u.cfg.Name, ErrEnded) }
 
 // exchange makes the fresh members ones, and notes which of the others are to go.
 func (u *Union[T]) exchange(keys []string, fresh []*member[T]) error {

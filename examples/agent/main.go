@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig; in a cluster it can be left out")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of a kubeconfig, not needed in a cluster")
 	node := flag.String("node", "", "name of the node")
 	flag.Parse()
 	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// run copies lines from in to out until in ends. ctx ends the wait for the first list; who wants
-// to stop earlier closes in.
+// run copies lines from in to out until in or ctx ends. A read of in cannot be interrupted: where ctx ends first,
+// the goroutine that reads stays until its read returns, and is for the end of the process to end.
 func run(ctx context.Context, cfg *rest.Config, node string, in io.Reader, out io.Writer) error {
 	pods, err := podsOf(cfg, node)
 	if err != nil {
@@ -54,7 +54,14 @@ func run(ctx context.Context, cfg *rest.Config, node string, in io.Reader, out i
 	if err := pods.WaitForSync(ctx); err != nil {
 		return err
 	}
-	return enrich(pods.Store(), in, out)
+	copied := make(chan error, 1)
+	go func() { copied <- enrich(pods.Store(), in, out) }()
+	select {
+	case err := <-copied:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 var (

@@ -113,6 +113,35 @@ func TestRequests(t *testing.T) {
 	})
 }
 
+// The agent stops with its context while it waits for a line that does not come.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := listwatchtest.New(listwatchtest.Config{})
+		defer srv.Close()
+		in, lines := io.Pipe()
+		defer lines.Close() // ends the read that was left
+		written, out := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, srv.RESTConfig(), "node-a", in, out) }()
+		fmt.Fprintln(lines, "a line")
+		if results := bufio.NewScanner(written); !results.Scan() || results.Text() != "[?] a line" {
+			t.Errorf("the line became %q", results.Text())
+		}
+		synctest.Wait() // it reads
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("an end that was asked for is an error: %v", err)
+			}
+		default:
+			t.Error("the agent goes on after its context has ended")
+		}
+	})
+}
+
 func TestErrors(t *testing.T) {
 	srv := listwatchtest.New(listwatchtest.Config{})
 	defer srv.Close()

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"log"
 	"os"
 	"os/signal"
@@ -39,16 +40,15 @@ func run(ctx context.Context, pods reflector.Collection[*corev1.Pod], reconcile 
 }
 
 func main() {
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of a kubeconfig, not needed in a cluster")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	cfg := must(clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")))
+	cfg := must(clientcmd.BuildConfigFromFlags("", *kubeconfig))
 	lw := must(listwatch.New[*corev1.Pod](listwatch.Config{REST: cfg, Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: "default"}))
-	pods := must(reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: lw}))
+	pods := must(reflector.New(reflector.Config[*corev1.Pod]{ListerWatcher: lw, OnStop: lw.Close}))
 	go pods.Run(ctx)
-	log.Println("stopped:", run(ctx, pods, func(key decode.Key, pod *corev1.Pod) error {
-		log.Println("reconcile", key, "which is there:", pod != nil)
-		return nil
-	}))
+	log.Println("stopped:", run(ctx, pods, func(key decode.Key, _ *corev1.Pod) error { return log.Output(1, "reconcile "+key.String()) }))
 }
 
 func must[T any](v T, err error) T {

@@ -1,5 +1,11 @@
 // Command leader works on pods while it is the leader of its replicas. The election is client-go's;
 // the reflector runs in all replicas, so that the next leader begins with a full store.
+//
+// It needs a real cluster: "nodewatch serve" has no leases. Its service account may
+//
+//   - list and watch pods, in all namespaces (a ClusterRole);
+//   - create leases of coordination.k8s.io, and get and update the one named nodewatch-example, in the
+//     namespace default (a Role).
 package main
 
 import (
@@ -86,7 +92,7 @@ func run(ctx context.Context, cfg *rest.Config, identity string, lead func(conte
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig; in a cluster it can be left out")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of a kubeconfig, not needed in a cluster")
 	flag.Parse()
 	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {

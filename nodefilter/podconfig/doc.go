@@ -44,6 +44,9 @@
 // with two UIDs, and Status and the log report it, unless one is the mirror pod
 // of the other.
 //
+// A static pod keeps its UID while its manifest is edited, so that an edit is one UPDATE;
+// see Files. Under KubeletCompatible it is REMOVE and ADD.
+//
 // # Cost
 //
 // A change of one pod costs the same however many pods the source has: one look

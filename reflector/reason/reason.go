@@ -41,7 +41,7 @@ const (
 	// Deadline: a time limit of ours passed (response header, a LIST that makes
 	// no progress, a watch that outlived the timeout it asked for).
 	Deadline Reason = "deadline"
-	// Decode: the bytes are not what the content type says.
+	// Decode: the bytes are not what the content type says, or what they hold is of another kind.
 	Decode Reason = "decode"
 	// Transport: dial, TLS, reset, a body that ends in the middle.
 	Transport Reason = "transport"

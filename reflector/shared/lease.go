@@ -61,7 +61,8 @@ func (l *Lease[T]) Status() reflector.Status { return l.of.reflector.Status() }
 // Stats is described at Status.
 func (l *Lease[T]) Stats() reflector.Stats { return l.of.reflector.Stats() }
 
-// WaitForSync waits until the reflector has its first complete snapshot. It ends with the lease, too.
+// WaitForSync waits until the reflector has its first complete snapshot. It ends with the lease, too. A snapshot that
+// is there counts after the end, as it does with a reflector: the result is nil then, and not ErrReleased.
 func (l *Lease[T]) WaitForSync(ctx context.Context) error {
 	joined, done := l.join(ctx)
 	defer done()

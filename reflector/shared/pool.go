@@ -113,6 +113,9 @@ func (p *Pool[T]) Acquire(ctx context.Context, s Scope) (*Lease[T], error) {
 	s = s.normal()
 	r, err := p.findLocked(s)
 	if err != nil {
+		if s.Resource.Resource == "" {
+			return nil, fmt.Errorf("shared: %w", err)
+		}
 		return nil, fmt.Errorf("shared: %s: %w", s, err)
 	}
 	r.keepLocked()

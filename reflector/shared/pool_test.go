@@ -383,6 +383,16 @@ func TestPoolCloses(t *testing.T) {
 	})
 }
 
+// A scope without a resource has no name to stand in the error.
+func TestEmptyScope(t *testing.T) {
+	p := newPool(t, Config[*corev1.Pod]{REST: &rest.Config{Host: "localhost"}})
+	defer p.Close()
+	_, err := p.Acquire(t.Context(), Scope{})
+	if err == nil || !strings.HasPrefix(err.Error(), "shared: ") || strings.HasPrefix(err.Error(), "shared: :") || !strings.Contains(err.Error(), "Resource") {
+		t.Errorf("the error is %v, want one that says that Resource is missing", err)
+	}
+}
+
 // TestFailedConstruction: "A failed construction is an error of who asked, and is
 // tried anew by the next one."
 func TestFailedConstruction(t *testing.T) {

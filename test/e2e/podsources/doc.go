@@ -6,7 +6,8 @@
 // URL. After each step the updates of both are compared, and the state that a
 // reader of them has. podconfig runs as KubeletCompatible; what is different
 // nevertheless is a rule in compare_test.go, which says where it may occur,
-// and has to occur.
+// and has to occur. TestImproved does the same with what podconfig does by default, beside a model
+// of the improvements: which contents count, and which pod keeps its UID.
 //
 //	go test ./podsources                                         # 160 histories
 //	go test -run TestHistories ./podsources -args -history 17    # one of them

@@ -117,6 +117,8 @@ func (p *podWatch) run(ctx context.Context) error {
 			if p.options.once {
 				printing = true
 				go func() { printed <- quiet(p.printList()) }()
+			} else if ctx.Err() == nil && p.collection.Store().Len() == 0 {
+				p.log.Warn("no pods so far; is the scope the right one? (kubectl get nodes lists the names of nodes)", p.scope()...)
 			}
 		case err := <-p.disconnected:
 			stop()
