@@ -11,4 +11,6 @@
 // They are a module of their own, so that what they require besides the library
 // (controller-runtime, OpenTelemetry) stays out of the library's go.mod.
 // docs/embedding.md goes through what they use.
+//
+// Those that are programs have the flag -kubeconfig, by default $KUBECONFIG; with neither they take the credentials of a pod.
 package examples
