@@ -2,7 +2,7 @@ package nodefilter
 
 import (
 	"context"
-	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
 	"github.com/nodewatch-go/nodewatch/reflector/metrics"
@@ -20,18 +21,10 @@ import (
 // different points of their way leave no socket, no series and (see TestMain) no goroutine.
 func TestCyclesLeaveNothing(t *testing.T) {
 	const cycles, atOnce = 10_000, 8
-	srv := cluster(t, listwatchtest.Config{})
+	srv := cluster(t, listwatchtest.Config{Authorize: func(a listwatchtest.Access) bool { return !strings.HasSuffix(a.FieldSelector, "=refused") }})
 	cfg := srv.RESTConfig()
-	var open, dials atomic.Int32
-	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			dials.Add(1)
-			open.Add(1)
-			conn = &countedConn{Conn: conn, open: &open}
-		}
-		return conn, err
-	}
+	var conns testkit.Conns
+	cfg.Dial = conns.Counted(cfg.Dial)
 	registry, reg := &reflector.Registry{}, prometheus.NewRegistry()
 	if err := metrics.Register(reg, registry); err != nil {
 		t.Fatal(err)
@@ -46,7 +39,11 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	before := series()
 	var most atomic.Int32 // series while some run
 	cycle := func(i int) {
-		r, err := NewPodReflector(Config{REST: cfg, Node: "node-a", Registry: registry})
+		node := "node-a"
+		if i%5 == 0 {
+			node = "refused"
+		}
+		r, err := NewPodReflector(Config{REST: cfg, Node: node, Registry: registry})
 		if err != nil {
 			t.Error(err)
 			return
@@ -58,20 +55,24 @@ func TestCyclesLeaveNothing(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		switch i % 4 {
-		case 0: // at once
-		case 1: // somewhere on its way
+		switch i % 5 {
+		case 0: // between two requests: there is nothing but an idle connection
+			for r.Status().State != reflector.StateBackingOff {
+				time.Sleep(10 * time.Microsecond)
+			}
+		case 1: // at once
+		case 2: // somewhere on its way
 			time.Sleep(time.Duration(i%1000) * time.Microsecond)
-		case 2:
+		case 3:
 			if err := r.WaitForSync(ctx); err != nil {
 				t.Error(err)
 			}
-		case 3:
+		case 4:
 			for range r.Events(ctx) {
 				break
 			}
 		}
-		if i%1000 == 2 {
+		if i%1000 == 3 {
 			most.Store(max(most.Load(), int32(series())))
 		}
 		stop()
@@ -86,15 +87,15 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if dials.Load() < cycles/2 || int(most.Load()) <= before {
-		t.Errorf("%d connections were made, and there were at most %d series, %d without a reflector: this tests nothing", dials.Load(), most.Load(), before)
+	if conns.Made.Load() < cycles/2 || int(most.Load()) <= before {
+		t.Errorf("%d connections were made, and there were at most %d series, %d without a reflector: this tests nothing", conns.Made.Load(), most.Load(), before)
 	}
 	if n := len(registry.Sources()); n != 0 || series() != before {
 		t.Errorf("%d reflectors registered, and %d series, of %d before", n, series(), before)
 	}
-	for deadline := time.Now().Add(10 * time.Second); open.Load() > 0; {
+	for deadline := time.Now().Add(10 * time.Second); conns.Open.Load() > 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d sockets are open still", open.Load(), dials.Load())
+			t.Fatalf("%d of %d sockets are open still", conns.Open.Load(), conns.Made.Load())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
@@ -164,19 +163,12 @@ func TestNodesOfANode(t *testing.T) {
 // TestNodesLeaveNothing: nodes that come and go leave no connection and no series.
 func TestNodesLeaveNothing(t *testing.T) {
 	srv := cluster(t, listwatchtest.Config{})
-	var open atomic.Int32
+	var conns testkit.Conns
 	registry := &reflector.Registry{}
 	n := newTestNodes(t, srv, func(c *NodesConfig) {
 		c.Nodes, c.Registry = []string{"node-b"}, registry
 		c.REST = rest.CopyConfig(c.REST)
-		c.REST.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-			if err == nil {
-				open.Add(1)
-				conn = &countedConn{Conn: conn, open: &open}
-			}
-			return conn, err
-		}
+		c.REST.Dial = conns.Counted(c.REST.Dial)
 	})
 	reg := prometheus.NewRegistry()
 	if err := metrics.Register(reg, registry); err != nil {
@@ -185,7 +177,7 @@ func TestNodesLeaveNothing(t *testing.T) {
 	run(t, n)
 	series := func() string {
 		count, err := testutil.GatherAndCount(reg)
-		return fmt.Sprintf("%d series (%v), %d connections, %d sources", count, err, open.Load(), len(registry.Sources()))
+		return fmt.Sprintf("%d series (%v), %d connections, %d sources", count, err, conns.Open.Load(), len(registry.Sources()))
 	}
 	before := series()
 	for i := range 100 {

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/reflector"
@@ -291,16 +291,8 @@ func TestConnectionsAfterRun(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	srv := cluster(t, listwatchtest.Config{})
 	cfg := srv.RESTConfig()
-	var dials, open atomic.Int32
-	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			dials.Add(1)
-			open.Add(1)
-			conn = &countedConn{Conn: conn, open: &open}
-		}
-		return conn, err
-	}
+	var conns testkit.Conns
+	cfg.Dial = conns.Counted(cfg.Dial)
 	ended := make(chan struct{})
 	r, err := NewPodReflector(Config{REST: cfg, Node: "node-a", Reflector: func(c *reflector.Config[*corev1.Pod]) {
 		c.Backoff = reflector.Backoff{Min: 10 * time.Millisecond, Max: 20 * time.Millisecond}
@@ -315,7 +307,7 @@ func TestOneConnection(t *testing.T) {
 		default:
 			t.Fatal("OnStop was not called")
 		}
-		for open.Load() > 0 {
+		for conns.Open.Load() > 0 {
 			runtime.Gosched() // for ever, and the test times out, when one stays open
 		}
 	})
@@ -330,21 +322,9 @@ func TestOneConnection(t *testing.T) {
 	for r.Stats().Watches <= ends {
 		runtime.Gosched()
 	}
-	if n := dials.Load(); n != 1 {
+	if n := conns.Made.Load(); n != 1 {
 		t.Errorf("%d connections for %d watches in a row, want 1", n, r.Stats().Watches)
 	}
-}
-
-// countedConn is no longer counted when it is closed.
-type countedConn struct {
-	net.Conn
-	open   *atomic.Int32
-	closed sync.Once
-}
-
-func (c *countedConn) Close() error {
-	c.closed.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
 }
 
 func TestNewPodReflectorWrapsListerWatcher(t *testing.T) {

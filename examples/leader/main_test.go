@@ -69,6 +69,14 @@ func TestElection(t *testing.T) {
 		if got := led(); len(got) != 1 || got[0] != "one" {
 			t.Errorf("the leaders so far are %q, want one", got)
 		}
+		// One that is told to end while it waits for its turn.
+		third, endThird := context.WithCancelCause(t.Context())
+		start(third, "never")
+		time.Sleep(20 * time.Second)
+		endThird(why)
+		if err := <-ended["never"]; !errors.Is(err, why) {
+			t.Errorf("a replica that waited ended with %v, want the cause", err)
+		}
 		end(why)
 		if err := <-ended["one"]; !errors.Is(err, why) {
 			t.Errorf("the first replica ended with %v, want the cause", err)

@@ -6,7 +6,9 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -57,4 +59,35 @@ func GzipMember(t testing.TB, text string) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// Dial is a function that makes connections, such as rest.Config.Dial.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Conns counts connections.
+type Conns struct{ Made, Open atomic.Int64 }
+
+// Counted is dial, counted.
+func (c *Conns) Counted(dial Dial) Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c.Made.Add(1)
+		c.Open.Add(1)
+		return &countedConn{Conn: conn, open: &c.Open}, nil
+	}
+}
+
+// countedConn is no longer counted when it is closed.
+type countedConn struct {
+	net.Conn
+	open   *atomic.Int64
+	closed sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.closed.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/internal/testkit"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/listwatch/listwatchtest"
 	"github.com/nodewatch-go/nodewatch/listwatch/shard"
@@ -41,29 +41,10 @@ func serve(t *testing.T, pods int) (*listwatchtest.Server, *rest.Config, *atomic
 			t.Fatal(err)
 		}
 	}
-	open := new(atomic.Int64)
+	conns := new(testkit.Conns)
 	config := srv.RESTConfig()
-	dial := config.Dial
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		open.Add(1)
-		return &countedConn{Conn: conn, open: open}, nil
-	}
-	return srv, config, open
-}
-
-type countedConn struct {
-	net.Conn
-	open *atomic.Int64
-	once sync.Once
-}
-
-func (c *countedConn) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
+	config.Dial = conns.Counted(config.Dial)
+	return srv, config, &conns.Open
 }
 
 func newPool(t *testing.T, c Config[*corev1.Pod]) *Pool[*corev1.Pod] {
