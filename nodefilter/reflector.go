@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodewatch-go/nodewatch/internal/hook"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector"
 )
@@ -94,7 +95,7 @@ func newPodReflector(c Config) (*reflector.Reflector[*corev1.Pod], error) {
 	}
 	rc.Accept = both(PodOnNode(c.Node), rc.Accept)
 	// Nobody but the reflector knows lw, so nobody else can close it.
-	rc.OnStop = after(lw.Close, rc.OnStop)
+	rc.OnStop = hook.Before(lw.Close, rc.OnStop)
 	r, err := reflector.New(rc)
 	if err != nil {
 		return nil, fmt.Errorf("pods of node %q: %w", c.Node, err)
@@ -117,15 +118,4 @@ func both(guard, own func(*corev1.Pod) bool) func(*corev1.Pod) bool {
 		return guard
 	}
 	return func(p *corev1.Pod) bool { return guard(p) && own(p) }
-}
-
-// after calls first, then the caller's own function, if any.
-func after(first, own func()) func() {
-	if own == nil {
-		return first
-	}
-	return func() {
-		first()
-		own()
-	}
 }

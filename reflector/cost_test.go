@@ -84,15 +84,21 @@ func TestEventAllocations(t *testing.T) {
 	}
 }
 
-// "Memory: beside the objects about 140 bytes for each, and 40 for each value of an index."
-func TestBytesBesideTheObjects(t *testing.T) {
-	const n = 10_000
+// podsOf300Nodes are pods with a label that names their node, and nothing else.
+func podsOf300Nodes(n int) []*corev1.Pod {
 	objects := make([]*corev1.Pod, n)
 	for i := range objects {
 		name := fmt.Sprintf("web-7d9c5b4f6d-%05d", i)
 		objects[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name),
 			ResourceVersion: strconv.Itoa(i + 1), Labels: map[string]string{"node": strconv.Itoa(i % 300)}}}
 	}
+	return objects
+}
+
+// "Memory: beside the objects about 140 bytes for each, and 40 for each value of an index."
+func TestBytesBesideTheObjects(t *testing.T) {
+	const n = 10_000
+	objects := podsOf300Nodes(n)
 	for _, tc := range []struct {
 		store *Store[*corev1.Pod]
 		want  int64

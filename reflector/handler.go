@@ -48,15 +48,11 @@ func (h Handler[T]) of(t EventType) func(Event[T]) {
 //   - A panicking handler or transform is caught, counted, and does not stop the loop. Test:
 //     TestHandlerPanicIsCaughtAndCounted, C11-panic.txt.
 func (r *Reflector[T]) Handle(ctx context.Context, h Handler[T]) error {
-	return r.store.handleBy(ctx, &h, r.log)
+	return r.store.handle(ctx, &h, r.log)
 }
 
-func (s *Store[T]) handle(ctx context.Context, h Handler[T], log *slog.Logger) error {
-	return s.handleBy(ctx, &h, log)
-}
-
-// handleBy is handle. h is not copied, as it would stand on the stack twice for as long as there is nothing to handle.
-func (s *Store[T]) handleBy(ctx context.Context, h *Handler[T], log *slog.Logger) error {
+// handle does not copy h, which would stand on the stack twice for as long as there is nothing to handle.
+func (s *Store[T]) handle(ctx context.Context, h *Handler[T], log *slog.Logger) error {
 	if err := h.Subscription.Validate(); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestHandleCallsByType(t *testing.T) {
 		}
 	}
 	h := Handler[*thing]{OnAdd: note("add"), OnUpdate: note("update"), OnDelete: note("delete"), OnSynced: note("synced")}
-	if err := s.handle(t.Context(), h, slog.New(slog.DiscardHandler)); err != nil {
+	if err := s.handle(t.Context(), &h, slog.New(slog.DiscardHandler)); err != nil {
 		t.Errorf("after the reflector's end: %v, want nil", err)
 	}
 	wantEvents(t, got, "add ADDED a/u1@1", "synced SYNCED@5", "update MODIFIED a/u1@6<1", "delete DELETED a/u1@7")
@@ -40,7 +40,7 @@ func TestHandleReturnsTheCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	// Functions that are nil are not called: OnAdd.
 	h := Handler[*thing]{OnSynced: func(Event[*thing]) { cancel(why) }}
-	if err := s.handle(ctx, h, slog.New(slog.DiscardHandler)); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
+	if err := s.handle(ctx, &h, slog.New(slog.DiscardHandler)); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's error and its cause", err)
 	}
 }
@@ -60,7 +60,7 @@ func TestHandlerPanicIsCaughtAndCounted(t *testing.T) {
 		OnSynced: func(Event[*thing]) { s.end() },
 	}
 	list(s, "5", "a/u1@1", "b/u2@2", "c/u3@3")
-	if err := s.handle(t.Context(), h, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+	if err := s.handle(t.Context(), &h, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 		t.Errorf("error %v", err)
 	}
 	if seen != 3 {

@@ -318,20 +318,9 @@ func (r *Reflector[T]) complete(rv string, asked, fresh time.Time, res replaceRe
 // finds the *listwatch.Error that says why. When Run ends before that it is ErrStopped. Where Run was not
 // called, the error says so.
 func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
-	var err error
-	select {
-	case <-r.synced:
+	err := waitFor(ctx, r.synced, r.done)
+	if err == nil {
 		return nil
-	case <-ctx.Done():
-		err = ctxerr.Of(ctx)
-	case <-r.done:
-		err = ErrStopped
-	}
-	// Both may be ready; a snapshot that is there counts.
-	select {
-	case <-r.synced:
-		return nil
-	default:
 	}
 	if last := r.Status().LastError; last != nil {
 		return fmt.Errorf("%s not synced: %w; last attempt: %w", r.cfg.Name, err, last)
@@ -340,6 +329,26 @@ func (r *Reflector[T]) WaitForSync(ctx context.Context) error {
 		return fmt.Errorf("%s not synced: %w: Run was not called", r.cfg.Name, err)
 	}
 	return fmt.Errorf("%s not synced: %w", r.cfg.Name, err)
+}
+
+// waitFor waits for synced to be closed; when ctx ends, or Run has, before that, the error says so.
+func waitFor(ctx context.Context, synced, ended <-chan struct{}) error {
+	var err error
+	select {
+	case <-synced:
+		return nil
+	case <-ctx.Done():
+		err = ctxerr.Of(ctx)
+	case <-ended:
+		err = ErrStopped
+	}
+	// Both may be ready; a snapshot that is there counts.
+	select {
+	case <-synced:
+		return nil
+	default:
+		return err
+	}
 }
 
 // Store returns the store.

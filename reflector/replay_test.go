@@ -248,7 +248,7 @@ func TestReplayComesToOnUpdate(t *testing.T) {
 				s.end()
 			}
 		}}
-		if err := s.handle(t.Context(), h, slog.New(slog.DiscardHandler)); err != nil || n != 3 {
+		if err := s.handle(t.Context(), &h, slog.New(slog.DiscardHandler)); err != nil || n != 3 {
 			t.Errorf("%d replays, %v", n, err)
 		}
 	})

@@ -31,7 +31,7 @@ func TestSubscriptionValidate(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			errs := []string{
 				fmt.Sprint(tc.s.Validate()),
-				fmt.Sprint(s.handle(t.Context(), Handler[*thing]{Subscription: tc.s}, log)),
+				fmt.Sprint(s.handle(t.Context(), &Handler[*thing]{Subscription: tc.s}, log)),
 				fmt.Sprint(panicOf(func() { s.events(t.Context(), tc.s, log) })),
 			}
 			for i, err := range errs {

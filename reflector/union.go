@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
 )
 
 // UnionConfig is the whole of a union. Only Member must be set.
@@ -214,7 +212,7 @@ func (u *Union[T]) WaitForSync(ctx context.Context) error {
 	u.mu.Lock()
 	synced := u.synced
 	u.mu.Unlock()
-	if err := u.wait(ctx, synced); err != nil {
+	if err := waitFor(ctx, synced, u.done); err != nil {
 		return u.missing(err)
 	}
 	// A member tells its store before it tells itself. Status has both when this returns.
@@ -227,31 +225,11 @@ func (u *Union[T]) WaitForSync(ctx context.Context) error {
 	}
 	u.mu.Unlock()
 	for _, m := range members {
-		if err := u.wait(ctx, m); err != nil {
+		if err := waitFor(ctx, m, u.done); err != nil {
 			return u.missing(err)
 		}
 	}
 	return nil
-}
-
-// wait waits for a channel to be closed, while Run and ctx last.
-func (u *Union[T]) wait(ctx context.Context, closed <-chan struct{}) error {
-	var err error
-	select {
-	case <-closed:
-		return nil
-	case <-ctx.Done():
-		err = ctxerr.Of(ctx)
-	case <-u.done:
-		err = ErrStopped
-	}
-	// Both may be ready; what is complete counts.
-	select {
-	case <-closed:
-		return nil
-	default:
-		return err
-	}
 }
 
 // missing says which members are not synced, and why.

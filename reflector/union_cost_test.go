@@ -1,14 +1,12 @@
 package reflector
 
 import (
-	"fmt"
 	"runtime"
 	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
@@ -31,12 +29,7 @@ func podUnion(t *testing.T, store *Store[*corev1.Pod], keys ...string) (*Union[*
 // about 140 bytes, and 40 for each value of an index. A name that several members claim costs some 200 bytes more."
 func TestUnionBytes(t *testing.T) {
 	const n = 10_000
-	objects := make([]*corev1.Pod, n)
-	for i := range objects {
-		name := fmt.Sprintf("web-7d9c5b4f6d-%05d", i)
-		objects[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name),
-			ResourceVersion: strconv.Itoa(i + 1), Labels: map[string]string{"node": strconv.Itoa(i % 300)}}}
-	}
+	objects := podsOf300Nodes(n)
 	for _, tc := range []struct {
 		what    string
 		store   *Store[*corev1.Pod]

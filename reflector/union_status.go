@@ -115,7 +115,7 @@ func (u *Union[T]) Subscribe(ctx context.Context, s Subscription[T]) iter.Seq[Ev
 
 // Handle calls h for each event of a subscription, and catches its panics: see Reflector.Handle.
 func (u *Union[T]) Handle(ctx context.Context, h Handler[T]) error {
-	return u.cfg.Store.handle(ctx, h, u.log)
+	return u.cfg.Store.handle(ctx, &h, u.log)
 }
 
 // broken notes that an index's function panicked at a version, or, with nil, that none did.

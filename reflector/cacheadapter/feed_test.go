@@ -92,6 +92,29 @@ var (
 	}
 )
 
+// pour runs c and feeds stores until end, which waits until all is delivered.
+func pour(t *testing.T, c reflector.Collection[*corev1.Pod], stores ...cache.ReflectorStore) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := c.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	for _, to := range stores {
+		wg.Go(func() {
+			// With a context of its own it goes on to c's end.
+			if err := Feed(t.Context(), c, to); err != nil {
+				t.Errorf("Feed to %T: %v", to, err)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
 // "The first snapshot is one Replace; before it nothing is called. Later each
 // change is one Add, Update or Delete."
 func TestFeedCalls(t *testing.T) {
@@ -195,21 +218,7 @@ func TestFeedStory(t *testing.T) {
 			t.Fatal(err)
 		}
 		store, calls := cache.NewStore(cache.MetaNamespaceKeyFunc), new(queue)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := r.Run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-		for _, to := range []cache.ReflectorStore{store, calls} {
-			wg.Go(func() {
-				// With a context of its own it goes on to the reflector's end.
-				if err := Feed(t.Context(), r, to); err != nil {
-					t.Errorf("Feed to %T: %v", to, err)
-				}
-			})
-		}
+		end := pour(t, r, store, calls)
 		same := func() {
 			t.Helper()
 			waitFor(t, func() bool { return text(store.List()) == srv.has() })
@@ -231,8 +240,7 @@ func TestFeedStory(t *testing.T) {
 		srv.Resume()
 		same()
 
-		cancel()
-		wg.Wait()
+		end()
 		got := strings.Join(calls.calls, "; ")
 		for _, want := range []string{
 			"replace [a=1 b=1 c=1] at 4; update a=2; delete b=1; add d=1; update c=2; ",

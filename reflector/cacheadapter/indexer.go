@@ -88,8 +88,8 @@ func (i *Indexer[T]) Index(index string, obj any) ([]any, error) {
 			return nil, err
 		}
 		for key, item := range found {
-			if len(values) == 1 || !seen[key] {
-				seen[key] = len(values) > 1
+			if !seen[key] {
+				seen[key] = true
 				items = append(items, item)
 			}
 		}

@@ -1,7 +1,6 @@
 package cacheadapter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,19 +47,9 @@ func queueStory(t *testing.T, queueOf func(cache.Store) cache.Queue) {
 	}
 	behind := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	q := queueOf(behind)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	wg.Go(func() {
-		if err := Feed(t.Context(), r, q); err != nil {
-			t.Errorf("Feed: %v", err)
-		}
-	})
-	wg.Go(func() {
+	end := pour(t, r, q)
+	var popping sync.WaitGroup
+	popping.Go(func() {
 		for {
 			if _, err := q.Pop(func(o any, _ bool) error { return consume(behind, o) }); err != nil {
 				if !errors.Is(err, cache.ErrFIFOClosed) {
@@ -90,10 +79,10 @@ func queueStory(t *testing.T, queueOf func(cache.Store) cache.Queue) {
 	srv.Resume()
 	same("after a relist")
 
-	cancel()
+	end()
 	synctest.Wait()
 	q.Close()
-	wg.Wait()
+	popping.Wait()
 }
 
 // consume does with what a queue hands out what an informer does.
@@ -151,20 +140,7 @@ func TestFeedUnion(t *testing.T) {
 			t.Fatal(err)
 		}
 		calls, store := new(recorder), cache.NewStore(cache.MetaNamespaceKeyFunc)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := union.Run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-		for _, to := range []cache.ReflectorStore{calls, store} {
-			wg.Go(func() {
-				if err := Feed(t.Context(), union, to); err != nil {
-					t.Errorf("Feed: %v", err)
-				}
-			})
-		}
+		end := pour(t, union, calls, store)
 		waitFor(t, func() bool { return text(store.List()) == "a=1 b=1 c=1" })
 		srv.update("b", "2")
 		waitFor(t, func() bool { return text(store.List()) == "a=1 b=2 c=1" })
@@ -172,8 +148,7 @@ func TestFeedUnion(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitFor(t, func() bool { return text(store.List()) == "a=1 b=2" })
-		cancel()
-		wg.Wait()
+		end()
 		got := strings.Join(calls.calls, "; ")
 		if !strings.HasPrefix(got, "replace [a=1 b=1 c=1] at ") || !strings.HasSuffix(got, "update b=2; delete lost other/c c=1") {
 			t.Errorf("the calls are %s", got)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
+	"github.com/nodewatch-go/nodewatch/internal/hook"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/listwatch/shard"
 	"github.com/nodewatch-go/nodewatch/reflector"
@@ -100,13 +101,7 @@ func (r *Replica[T]) member(key string) (*reflector.Reflector[T], error) {
 	if r.cfg.Reflector != nil {
 		r.cfg.Reflector(&rc)
 	}
-	own := rc.OnStop
-	rc.OnStop = func() {
-		lw.Close() // nobody else knows it
-		if own != nil {
-			own()
-		}
-	}
+	rc.OnStop = hook.Before(lw.Close, rc.OnStop) // nobody else knows lw
 	return reflector.New(rc)
 }
 

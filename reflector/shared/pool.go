@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
+	"github.com/nodewatch-go/nodewatch/internal/hook"
 	"github.com/nodewatch-go/nodewatch/listwatch"
 	"github.com/nodewatch-go/nodewatch/reflector"
 )
@@ -183,13 +184,7 @@ func (p *Pool[T]) build(s Scope) (*reflector.Reflector[T], error) {
 	if p.cfg.Reflector != nil {
 		p.cfg.Reflector(&rc)
 	}
-	own := rc.OnStop
-	rc.OnStop = func() {
-		lw.Close() // nobody else knows it
-		if own != nil {
-			own()
-		}
-	}
+	rc.OnStop = hook.Before(lw.Close, rc.OnStop) // nobody else knows lw
 	return reflector.New(rc)
 }
 

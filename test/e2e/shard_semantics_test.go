@@ -63,39 +63,16 @@ var celError = regexp.MustCompile(`CEL parse error: .*"`)
 // recordStream writes down a watch: up to the end of its initial events, or its own.
 func (p probe) recordStream(ctx context.Context, t *testing.T, w *world) string {
 	t.Helper()
-	resp, err := p.open(ctx, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var out strings.Builder
-	writeHead(&out, resp)
-	if resp.StatusCode != http.StatusOK {
-		raw, err := readAll(resp)
-		if err != nil {
-			t.Fatal(err)
+	return p.recordWatch(ctx, t, w, func(out *strings.Builder) func(event) bool {
+		return func(e event) bool {
+			if e.Type != "BOOKMARK" {
+				return false
+			}
+			fmt.Fprintf(out, "at the end: %s ", e.Type)
+			w.writeObject(out, e.Object, p.asked(w))
+			return true
 		}
-		p.writeBody(&out, w, resp, raw)
-		return out.String()
-	}
-	next, err := eventReader(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, end := readEvents(next, func(e event) bool {
-		if e.Type != "BOOKMARK" {
-			return false
-		}
-		fmt.Fprintf(&out, "at the end: %s ", e.Type)
-		w.writeObject(&out, e.Object, p.asked(w))
-		return true
 	})
-	for _, e := range events {
-		fmt.Fprintf(&out, "%s ", e.Type)
-		w.writeObject(&out, e.Object, p.asked(w))
-	}
-	fmt.Fprintf(&out, "%s\n", end)
-	return out.String()
 }
 
 // shardRows ask by namespace, whose hash is known: those of "other" and "big" are in the first quarter of

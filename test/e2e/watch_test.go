@@ -51,7 +51,23 @@ func (row watchRow) record(ctx context.Context, t *testing.T, own *world) string
 		path:   "/api/v1/namespaces/{ns}/pods?watch=1" + row.query,
 		accept: row.accept, header: row.header,
 	}
-	resp, err := p.open(ctx, own)
+	return p.recordWatch(ctx, t, own, func(*strings.Builder) func(event) bool {
+		if row.act != nil {
+			row.act(ctx, t, own)
+		}
+		if !row.ends {
+			// It matches all selectors of the table.
+			own.create(ctx, t, "", newPod(own.namespace, sentinel, "node-a", map[string]string{"app": "web"}))
+		}
+		return isSentinel
+	})
+}
+
+// recordWatch writes down the answer to a watch. opened is called when it is one, and tells which event is the last;
+// what it writes stands before the events.
+func (p probe) recordWatch(ctx context.Context, t *testing.T, w *world, opened func(out *strings.Builder) (isLast func(event) bool)) string {
+	t.Helper()
+	resp, err := p.open(ctx, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,24 +79,18 @@ func (row watchRow) record(ctx context.Context, t *testing.T, own *world) string
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.writeBody(&out, own, resp, raw)
+		p.writeBody(&out, w, resp, raw)
 		return out.String()
 	}
-	if row.act != nil {
-		row.act(ctx, t, own)
-	}
-	if !row.ends {
-		// It matches all selectors of the table.
-		own.create(ctx, t, "", newPod(own.namespace, sentinel, "node-a", map[string]string{"app": "web"}))
-	}
+	isLast := opened(&out)
 	next, err := eventReader(resp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, end := readEvents(next, isSentinel)
+	events, end := readEvents(next, isLast)
 	for _, e := range events {
 		fmt.Fprintf(&out, "%s ", e.Type)
-		own.writeObject(&out, e.Object, p.asked(own))
+		w.writeObject(&out, e.Object, p.asked(w))
 	}
 	fmt.Fprintf(&out, "%s\n", end)
 	return out.String()

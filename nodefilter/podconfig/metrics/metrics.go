@@ -6,6 +6,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/nodewatch-go/nodewatch/internal/constmetric"
 	"github.com/nodewatch-go/nodewatch/nodefilter/podconfig"
 )
 
@@ -50,34 +51,23 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
 	st := c.config.Status()
 	for _, s := range st.Sources {
-		source, known := string(s.Source), 0.0
-		if s.Own.Seen {
-			known = 1
-		}
-		gauge(seen, known, source)
-		gauge(pods, float64(s.Own.Pods), source)
-		gauge(faults, float64(len(s.Own.Errors)), source)
-		gauge(refused, float64(len(s.Refused)), source)
-		if !s.Own.LastChange.IsZero() {
-			gauge(lastChange, float64(s.Own.LastChange.UnixMilli())/1000, source)
-		}
+		source := string(s.Source)
+		constmetric.Bool(out, seen, s.Own.Seen, source)
+		constmetric.Gauge(out, pods, float64(s.Own.Pods), source)
+		constmetric.Gauge(out, faults, float64(len(s.Own.Errors)), source)
+		constmetric.Gauge(out, refused, float64(len(s.Refused)), source)
+		constmetric.Time(out, lastChange, s.Own.LastChange, source)
 	}
-	gauge(pending, float64(st.Pending))
-	gauge(conflicts, float64(len(st.Conflicts)))
-	counter(merged, st.Merged)
+	constmetric.Gauge(out, pending, float64(st.Pending))
+	constmetric.Gauge(out, conflicts, float64(len(st.Conflicts)))
+	constmetric.Counter(out, merged, st.Merged)
 	for op, n := range st.Updates {
-		counter(updates, n, op.String())
+		constmetric.Counter(out, updates, n, op.String())
 	}
 	for op, n := range st.Pods {
-		counter(told, n, op.String())
+		constmetric.Counter(out, told, n, op.String())
 	}
 }
 

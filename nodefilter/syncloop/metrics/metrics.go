@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/nodewatch-go/nodewatch/internal/constmetric"
 	"github.com/nodewatch-go/nodewatch/nodefilter/syncloop"
 )
 
@@ -68,28 +69,26 @@ func (c *LoopCollector) Describe(out chan<- *prometheus.Desc) {
 // series from the start, so that the first call is an increase.
 func (c *LoopCollector) Collect(out chan<- prometheus.Metric) {
 	st := c.loop.Status()
-	gauge(out, ready, one(st.Ready))
-	gauge(out, paused, one(st.Paused != ""))
-	if !st.Entered.IsZero() {
-		gauge(out, entered, unix(st.Entered))
-	}
+	constmetric.Bool(out, ready, st.Ready)
+	constmetric.Bool(out, paused, st.Paused != "")
+	constmetric.Time(out, entered, st.Entered)
 	running := 0.0
 	if st.In != "" {
 		running = time.Since(st.InSince).Seconds()
 	}
-	gauge(out, runningFor, running)
+	constmetric.Gauge(out, runningFor, running)
 	for _, h := range syncloop.Handlings() {
 		calls := st.Handled[h]
 		out <- prometheus.MustNewConstSummary(took, calls.Calls, calls.Total.Seconds(), nil, string(h))
-		counter(out, handled, calls.Pods, string(h))
-		counter(out, panics, calls.Panics, string(h))
+		constmetric.Counter(out, handled, calls.Pods, string(h))
+		constmetric.Counter(out, panics, calls.Panics, string(h))
 	}
-	gauge(out, queued, float64(st.Queued))
-	gauge(out, pods, float64(st.Pods))
-	gauge(out, mirrors, float64(st.MirrorPods))
-	counter(out, unknown, st.Unknown)
-	counter(out, skipped, st.HousekeepingSkipped)
-	counter(out, cleanup, st.CleanupErrors)
+	constmetric.Gauge(out, queued, float64(st.Queued))
+	constmetric.Gauge(out, pods, float64(st.Pods))
+	constmetric.Gauge(out, mirrors, float64(st.MirrorPods))
+	constmetric.Counter(out, unknown, st.Unknown)
+	constmetric.Counter(out, skipped, st.HousekeepingSkipped)
+	constmetric.Counter(out, cleanup, st.CleanupErrors)
 }
 
 var (
@@ -113,34 +112,15 @@ func (c *PLEGCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *PLEGCollector) Collect(out chan<- prometheus.Metric) {
 	st := c.pleg.Status()
-	gauge(out, healthy, one(c.pleg.Healthy() == nil))
-	if !st.LastRelist.IsZero() {
-		gauge(out, lastRelist, unix(st.LastRelist))
-	}
+	constmetric.Bool(out, healthy, c.pleg.Healthy() == nil)
+	constmetric.Time(out, lastRelist, st.LastRelist)
 	out <- prometheus.MustNewConstSummary(relists, st.Relists, st.Total.Seconds(), nil)
-	counter(out, failed, st.Failed)
-	gauge(out, containers, float64(st.Containers))
-	gauge(out, waiting, float64(st.Waiting))
-	counter(out, events, st.Events)
-	counter(out, noRoom, st.NoRoom)
+	constmetric.Counter(out, failed, st.Failed)
+	constmetric.Gauge(out, containers, float64(st.Containers))
+	constmetric.Gauge(out, waiting, float64(st.Waiting))
+	constmetric.Counter(out, events, st.Events)
+	constmetric.Counter(out, noRoom, st.NoRoom)
 }
-
-func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, v float64) {
-	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-}
-
-func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v uint64, labels ...string) {
-	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-}
-
-func one(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
 	_ prometheus.Collector = (*LoopCollector)(nil)
