@@ -78,14 +78,17 @@ func TestLive(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
+		// It subscribes first: later it would find what had changed by then merged into its snapshot.
+		subscribed := make(chan struct{})
+		go func() {
+			for range r.Subscribe(ctx, reflector.Subscription[*corev1.Pod]{Name: "stuck & slow", OnStart: func() { close(subscribed) }}) {
+				<-ctx.Done()
+			}
+		}()
+		<-subscribed
 		go func() {
 			defer close(done)
 			_ = r.Run(ctx)
-		}()
-		go func() {
-			for range r.Subscribe(ctx, reflector.Subscription[*corev1.Pod]{Name: "stuck & slow"}) {
-				<-ctx.Done()
-			}
 		}()
 		for r.Stats().Restarts[reason.Forbidden] < 3 {
 			time.Sleep(time.Second)
