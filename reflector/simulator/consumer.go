@@ -50,11 +50,12 @@ func (c *consumer) run(ctx context.Context, r *reflector.Reflector[*corev1.Pod])
 	if pause(ctx, c.Join) != nil {
 		return
 	}
+	c.s.settle()
 	sub := reflector.Subscription[*corev1.Pod]{Policy: c.Policy, Limit: c.Limit, Replay: c.Replay}
 	if c.Some {
 		sub.Where = func(pod *corev1.Pod) bool { return c.matches(number(pod.ResourceVersion)) }
 	}
-	for ev := range r.Subscribe(ctx, sub) {
+	for ev := range r.Subscribe(&patient{Context: ctx, s: c.s}, sub) {
 		if now := c.s.now(); now > c.ready {
 			// The first event of a batch: it takes its time, and then takes
 			// with it whatever came meanwhile.
@@ -68,9 +69,33 @@ func (c *consumer) run(ctx context.Context, r *reflector.Reflector[*corev1.Pod])
 			if pause(ctx, wait) != nil {
 				return
 			}
+			c.s.settle()
 		}
 		c.take(ev, r.Status())
 	}
+}
+
+// patient makes a consumer that waited look only when all that came in the same moment is
+// there: how much of that it finds would else be the goroutine scheduler's
+// to say, and a small limit depends on it. It relies on how a subscription
+// waits: on Done, and then it asks Err. One goroutine uses it.
+type patient struct {
+	context.Context
+	s      *server
+	waited bool
+}
+
+func (p *patient) Done() <-chan struct{} {
+	p.waited = true
+	return p.Context.Done()
+}
+
+func (p *patient) Err() error {
+	if p.waited {
+		p.waited = false
+		p.s.settle()
+	}
+	return p.Context.Err()
 }
 
 func (c *consumer) take(ev reflector.Event[*corev1.Pod], status reflector.Status) {

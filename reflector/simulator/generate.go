@@ -35,7 +35,7 @@ func NewSchedule(seed uint64) *Schedule {
 		Gzip:         d.one(3),
 		PageSize:     pick[int64](d, 0, 0, 3),
 		WatchTimeout: pick(d, 0, 30*time.Second, 2*time.Minute, 5*time.Second),
-		IdleTimeout:  pick(d, 0, 0, 0, 35*time.Second, 2*time.Second),
+		IdleTimeout:  pick(d, 0, 0, 0, odd(35*time.Second), odd(2*time.Second)),
 		Objects:      pick(newDice(seed, 4), reflector.ObjectsShared, reflector.ObjectsPrivate, reflector.ObjectsCompact),
 	}
 	s.Server = Server{
@@ -47,7 +47,7 @@ func NewSchedule(seed uint64) *Schedule {
 		Chunk:        pick(d, 0, 1, 7, 100, 4096),
 		Latency:      d.between(time.Millisecond, 20*time.Millisecond),
 	}
-	if s.Client.IdleTimeout > 2*time.Second {
+	if s.Client.IdleTimeout > odd(2*time.Second) {
 		// Of a shorter patience than the server's bookmarks, a quiet watch is cut
 		// each time. There are clients of that kind too, whose patience is 2 s.
 		s.Server.Bookmarks = odd(10 * time.Second)

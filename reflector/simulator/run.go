@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +97,7 @@ func Run(s *Schedule, logged bool) *Result {
 	told := srv.now()
 	<-stopped
 	wg.Wait()
-	synctest.Wait() // for what the client's goroutines have to put away
+	srv.settle() // for what the client's goroutines have to put away
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	if took := srv.now() - told; took > 100*time.Millisecond {
@@ -124,6 +123,7 @@ func (u *run) client(logged bool) (*reflector.Reflector[*corev1.Pod], error) {
 		Encoding:      s.Client.Encoding,
 		Compression:   compression,
 		MaxItemBytes:  maxItemBytes,
+		HeaderTimeout: odd(listwatch.DefaultHeaderTimeout), // never at the moment of a watch's own deadline
 	})
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (u *run) watch() {
 	slices.Sort(looks)
 	for _, at := range looks {
 		time.Sleep(at - u.s.now())
-		synctest.Wait()
+		u.s.settle()
 		if !u.look(at == s.End) {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,7 @@ type server struct {
 	sched *Schedule
 	world *world
 	start time.Time
+	turn  chan struct{} // of settle: a bubble allows one waiter at a time
 
 	mu       sync.Mutex // guards what follows
 	shadow   *shadow
@@ -52,7 +54,7 @@ type pending struct {
 }
 
 func newServer(s *Schedule) *server {
-	srv := &server{sched: s, world: newWorld(s), start: time.Now()}
+	srv := &server{sched: s, world: newWorld(s), start: time.Now(), turn: make(chan struct{}, 1)}
 	srv.shadow = &shadow{s: srv}
 	for _, f := range s.Faults {
 		if f.Kind.request() || f.Kind.stream() {
@@ -64,6 +66,13 @@ func newServer(s *Schedule) *server {
 
 // now is the time since the start of the run.
 func (s *server) now() time.Duration { return time.Since(s.start) }
+
+// settle waits until everybody else has done what there is to do at this moment.
+func (s *server) settle() {
+	s.turn <- struct{}{}
+	synctest.Wait()
+	<-s.turn
+}
 
 // over reports whether a fault belongs to a time that is over at t.
 func (s *server) over(f *Fault, t time.Duration) bool {
@@ -136,6 +145,9 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // pause sleeps, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -83,7 +83,7 @@ func TestSeeds(t *testing.T) {
 func TestReproducible(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	for seed := range uint64(15) {
+	for seed := range uint64(50) {
 		var first string
 		for _, procs := range []int{1, 2, 4} {
 			runtime.GOMAXPROCS(procs)
