@@ -32,6 +32,7 @@ type line[T any] struct {
 	flying  []*batch[T] // with the workers, the oldest first
 	free    []*batch[T]
 	keys    map[decode.Key]struct{} // of all objects in the line
+	kind    decode.Kind             // of the object that came last
 }
 
 // lineShape is the size of a line.
@@ -105,7 +106,7 @@ func (l *line[T]) add(o *decode.Object[T], old *entry[T]) bool {
 	b.jobs = b.jobs[:len(b.jobs)+1]
 	j := &b.jobs[len(b.jobs)-1]
 	j.o, j.old = *o, old
-	j.buf = j.o.Detach(j.buf)
+	j.buf = j.o.Detach(j.buf, &l.kind)
 	l.keys[j.o.Meta.Key()] = struct{}{}
 	if b.bytes += len(j.buf); b.bytes >= batchBytes || len(b.jobs) == cap(b.jobs) {
 		l.dispatch()

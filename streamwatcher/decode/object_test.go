@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
 
@@ -36,7 +37,7 @@ var ways = map[string]func(o *Object[*corev1.Pod]) (string, error){
 	},
 	"detached": func(o *Object[*corev1.Pod]) (string, error) {
 		mine := *o
-		mine.Detach(nil)
+		mine.Detach(nil, new(Kind))
 		clear(o.Raw)
 		pod, err := mine.Decode()
 		*o = mine
@@ -239,4 +240,36 @@ func FuzzDecodedIsOneValue(f *testing.F) {
 	}
 	all := takers(f)
 	f.Fuzz(func(t *testing.T, raw []byte) { takesOneValue(t, all, raw) })
+}
+
+// A detached object has nothing of the bytes that it came in, wherever its metadata stood, and costs nothing where
+// there is room for it and its kind is that of the one before.
+func TestDetachedMeta(t *testing.T) {
+	var kind Kind
+	dec := mustNew[*corev1.Pod](t)
+	frame := []byte("v1 Pod " + onePod + " 7")
+	whole, raw := bytes.Clone(frame), frame[len("v1 Pod "):len(frame)-len(" 7")]
+	buf := make([]byte, 0, len(raw))
+	for round := range 3 {
+		copy(frame, whole)
+		m, err := Peek(JSON, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.APIVersion, m.Kind = layout.View(frame[:2]), layout.View(frame[3:6])
+		was := m
+		if allocs := testing.AllocsPerRun(10, func() { o := NewObject(was, JSON, raw, dec); o.Detach(buf, &kind) }); allocs > 0 {
+			t.Errorf("round %d: %v allocations", round, allocs)
+		}
+		m.ResourceVersion = layout.View(frame[len(frame)-1:])
+		want := m.Clone()
+		o := NewObject(m, JSON, raw, dec)
+		if buf = o.Detach(buf, &kind); len(buf) != len(raw) {
+			t.Errorf("round %d: %q", round, buf)
+		}
+		clear(frame)
+		if o.Meta != want || want.Name != "p" {
+			t.Fatalf("round %d: %+v, want %+v", round, o.Meta, want)
+		}
+	}
 }

@@ -485,20 +485,29 @@ func TestPartsOfPassedArrays(t *testing.T) {
 	}
 }
 
-// What the table of shared parts has is looked for there, and not remembered a second time with each object.
-func TestSharedPartsAreNotRemembered(t *testing.T) {
+// What an object shares with others is remembered with it too: its next version has it, whatever became of the table
+// of shared parts.
+func TestSharedPartsAreRemembered(t *testing.T) {
 	for _, enc := range []Encoding{JSON, Protobuf} {
-		d := sharer[*corev1.Pod](t, Config{})
-		var parts []int
-		for k := range 3 {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", k), Labels: map[string]string{"app": strings.Repeat("x", 100)}}}
-			var s stored[*corev1.Pod]
-			s.update(t, d, enc, both(t, pod)[enc])
-			parts = append(parts, len(s.parts.list()))
+		d := sharer[*corev1.Pod](t, Config{Share: 1})
+		pod := func(name, app string) []byte {
+			return both(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": strings.Repeat(app, 100)}}})[enc]
 		}
-		// The first labels came for the first time; those of the third are the second's.
-		if parts[0] != 1 || parts[2] != 0 {
-			t.Errorf("%v: the pods have %d parts each, want 1 in the first and 0 in the third", enc, parts)
+		var s [3]stored[*corev1.Pod]
+		for k := range s {
+			s[k].update(t, d, enc, pod(fmt.Sprint("web-", k), "x"))
+		}
+		labels := reflect.ValueOf(s[2].obj.Labels).Pointer()
+		if labels != reflect.ValueOf(s[1].obj.Labels).Pointer() {
+			t.Errorf("%v: equal labels are not shared", enc)
+		}
+		for k := range 40 { // of which some displace the labels
+			var other stored[*corev1.Pod]
+			other.update(t, d, enc, pod("other", fmt.Sprint(k/2)))
+		}
+		s[2].update(t, d, enc, pod("web-2", "x"))
+		if now := reflect.ValueOf(s[2].obj.Labels).Pointer(); now != labels {
+			t.Errorf("%v: the labels that did not change were decoded", enc)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (d *tape) string(t token) {
 	if d.reader.intern != nil {
 		if w := d.reader.intern.find(t.text.Of(d.raw, d.side)); w != nil {
 			t.kind = tokKnown
-			d.known = append(d.known, layout.BoxString(&w.text))
+			d.known = append(d.known, layout.BoxString(w))
 			d.tokens = append(d.tokens, t)
 			return
 		}

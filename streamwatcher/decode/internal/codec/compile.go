@@ -26,9 +26,10 @@ var (
 type compiler struct {
 	// nodes are those made already: types may contain themselves. The key has the
 	// paths dropped below, and the type that numbers are taken from.
-	nodes map[nodeKey]*node
-	count *int
-	proto bool
+	nodes  map[nodeKey]*node
+	count  *int
+	fields *int // of messages
+	proto  bool
 }
 
 type nodeKey struct {

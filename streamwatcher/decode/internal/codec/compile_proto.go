@@ -20,6 +20,7 @@ type protoField struct {
 	kind kind  // of its node
 	wire uint8 // the wire type that the kind has
 
+	id     uint32 // in the plan
 	offset uintptr
 	share  bool // values can be shared
 	track  tracking
@@ -139,7 +140,7 @@ func (c *compiler) message(m *message, t, like reflect.Type, offset uintptr, dro
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: offset + f.Offset, name: f.Name, track: trackingOf(name, n)}); err != nil {
+		if err := c.set(m, number, protoField{node: n, offset: offset + f.Offset, name: f.Name, track: trackingOf(name, n)}); err != nil {
 			return fmt.Errorf("%v.%s: %w", t, f.Name, err)
 		}
 	}
@@ -192,7 +193,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 			if len(fields) == before {
 				continue
 			}
-			if err := m.set(number, protoField{node: n, name: lf.Name}); err != nil {
+			if err := c.set(m, number, protoField{node: n, name: lf.Name}); err != nil {
 				return err
 			}
 			continue
@@ -213,7 +214,7 @@ func (c *compiler) matchLike(m *message, fields map[string]jsonField, like refle
 		if err != nil {
 			return err
 		}
-		if err := m.set(number, protoField{node: n, offset: f.offset, name: f.name, track: trackingOf(name, n)}); err != nil {
+		if err := c.set(m, number, protoField{node: n, offset: f.offset, name: f.name, track: trackingOf(name, n)}); err != nil {
 			return err
 		}
 	}
@@ -244,7 +245,7 @@ func alike(t, like reflect.Type) bool {
 }
 
 // set puts f in the place of its number.
-func (m *message) set(number int, f protoField) error {
+func (c *compiler) set(m *message, number int, f protoField) error {
 	for len(m.fields) <= number {
 		m.fields = append(m.fields, protoField{})
 	}
@@ -256,6 +257,8 @@ func (m *message) set(number int, f protoField) error {
 	if f.wire != wireBytes {
 		f.track = untracked
 	}
+	f.id = uint32(*c.fields)
+	*c.fields++
 	m.fields[number] = f
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"io"
+	"slices"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode/internal/layout"
 )
@@ -49,16 +50,16 @@ func PartsOf(first *Part) Parts {
 	return layout.Row(first, int(first.what>>sizeBits&(1<<countBits-1)))
 }
 
-// kept returns a copy of p that can be kept, of exactly its size.
-func (p Parts) kept() Parts {
-	if len(p) == 0 {
-		return nil
+// counted returns p, which then says how many there are.
+func (p Parts) counted() Parts {
+	if len(p) > 0 {
+		p[0].what |= uint64(len(p)) << sizeBits
 	}
-	kept := make(Parts, len(p))
-	copy(kept, p)
-	kept[0].what |= uint64(len(p)) << sizeBits
-	return kept
+	return p
 }
+
+// kept returns a copy of p that can be kept.
+func (p Parts) kept() Parts { return slices.Clone(p).counted() }
 
 // alone returns p without how many there are.
 func (p Part) alone() Part {
@@ -133,10 +134,10 @@ func (t *tracker) begin(old layout.Ptr, was Parts) {
 	}
 }
 
-// end makes t forget, and returns the parts.
+// end makes t forget, and returns the parts, which are good until begin.
 func (t *tracker) end() (parts Parts) {
 	if t.tracked > 0 {
-		parts = t.parts.kept()
+		parts = t.parts.counted()
 	}
 	t.tracked, t.base, t.old, t.was = 0, layout.Ptr{}, layout.Ptr{}, nil
 	return parts
@@ -252,7 +253,7 @@ func (d *state) protoPart(f *protoField, p layout.Ptr, b []byte, start, i int, t
 		}
 	}
 	tracked := d.tracked
-	d.tracked, d.isShared = 0, false
+	d.tracked = 0
 	read := func() (err error) {
 		switch {
 		case n.kind == aStruct:
@@ -268,9 +269,7 @@ func (d *state) protoPart(f *protoField, p layout.Ptr, b []byte, start, i int, t
 	if err != nil {
 		return 0, err
 	}
-	if n.kind == aStruct || !d.isShared {
-		d.remember(where, b[start:end])
-	}
+	d.remember(where, b[start:end])
 	return end, nil
 }
 
@@ -295,7 +294,7 @@ func (d *state) jsonPart(n *node, p layout.Ptr, i int) (next int, err error) {
 		return i + size, nil
 	}
 	tracked := d.tracked
-	d.tracked, d.isShared = 0, false
+	d.tracked = 0
 	read := func() error {
 		next, err = d.jsonValue(n.kind, n, p, i)
 		return err
@@ -310,9 +309,7 @@ func (d *state) jsonPart(n *node, p layout.Ptr, i int) (next int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if n.kind == aStruct || !d.isShared {
-		d.remember(where, d.raw[i:next])
-	}
+	d.remember(where, d.raw[i:next])
 	return next, nil
 }
 

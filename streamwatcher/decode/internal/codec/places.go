@@ -20,13 +20,39 @@ type places[T any] struct {
 
 // table is the places that there are now.
 type table[T any] struct {
-	slots []atomic.Pointer[T]
-	seen  []atomic.Uint32 // by the same place: of what came once, a part of the hash
+	slots []place[T]
 	// missed are sightings of one in missSampling of all that was not found. So they tell what would be found
 	// in that many times the places. There are none when there are as many places as may be.
 	missed  []atomic.Uint32
 	written atomic.Int64 // to slots. Of two that displace each other each counts each time.
 	late    atomic.Int64 // how often missed had what seen had not
+}
+
+// place is one of them. What is looked for and not there costs this one piece of memory, mostly none
+// that the processor has at hand.
+type place[T any] struct {
+	at    atomic.Pointer[T]
+	print atomic.Uint32 // a part of the hash of what stands there
+	seen  atomic.Uint32 // of what came once, a part of the hash
+}
+
+// printOf returns what print has for a hash.
+func printOf(hash uint64) uint32 { return uint32(hash >> 32) }
+
+// find returns what stands there, unless it has another hash. It need not be what is looked for.
+func (p *place[T]) find(hash uint64) *T {
+	if p.print.Load() != printOf(hash) {
+		return nil
+	}
+	return p.at.Load()
+}
+
+// free tells whether nothing stands there.
+func (p *place[T]) free() bool { return p.at.Load() == nil }
+
+func (p *place[T]) put(hash uint64, e *T) {
+	p.print.Store(printOf(hash))
+	p.at.Store(e)
 }
 
 // firstPlaces is how many there are for words and for shares before anything came.
@@ -43,7 +69,7 @@ func (p *places[T]) init(first, limit int, hash func(*T) uint64) {
 // newTable makes n places, or as many as may be.
 func (p *places[T]) newTable(n int) *table[T] {
 	n = min(n, p.max)
-	t := &table[T]{slots: make([]atomic.Pointer[T], n), seen: make([]atomic.Uint32, n)}
+	t := &table[T]{slots: make([]place[T], n)}
 	if n < p.max {
 		t.missed = make([]atomic.Uint32, n)
 	}
@@ -54,17 +80,22 @@ func (p *places[T]) newTable(n int) *table[T] {
 func (t *table[T]) at(hash uint64) int { return int(hash % uint64(len(t.slots))) }
 
 // after returns the place behind i.
-func (t *table[T]) after(i int) int { return (i + 1) % len(t.slots) }
+func (t *table[T]) after(i int) int {
+	if i++; i < len(t.slots) {
+		return i
+	}
+	return 0
+}
 
 // store puts e into the place of its hash.
 func (p *places[T]) store(hash uint64, e *T) {
 	t := p.current.Load()
-	p.put(t, t.at(hash), e)
+	p.put(t, t.at(hash), hash, e)
 }
 
-// put puts e into slot i of t.
-func (p *places[T]) put(t *table[T], i int, e *T) {
-	t.slots[i].Store(e)
+// put puts e, which has this hash, into slot i of t.
+func (p *places[T]) put(t *table[T], i int, hash uint64, e *T) {
+	t.slots[i].put(hash, e)
 	if len(t.slots) < p.max && t.written.Add(1) > int64(len(t.slots)/4) {
 		p.grow(t)
 	}
@@ -92,18 +123,19 @@ func (p *places[T]) grow(t *table[T]) {
 	n := len(t.slots)
 	more := p.newTable(2 * n)
 	for i := range t.slots {
-		if e := t.slots[i].Load(); e != nil {
-			j := more.at(p.hash(e))
-			if more.slots[j].Load() != nil {
+		if e := t.slots[i].at.Load(); e != nil {
+			hash := p.hash(e)
+			j := more.at(hash)
+			if !more.slots[j].free() {
 				j = more.after(j)
 			}
-			more.slots[j].Store(e)
+			more.slots[j].put(hash, e)
 		}
 		// Of what was seen the whole hash is not known. With twice the places it is one of two.
-		was := t.seen[i].Load()
-		more.seen[i].Store(was)
-		if i+n < len(more.seen) {
-			more.seen[i+n].Store(was)
+		was := t.slots[i].seen.Load()
+		more.slots[i].seen.Store(was)
+		if i+n < len(more.slots) {
+			more.slots[i+n].seen.Store(was)
 		}
 	}
 	p.current.Store(more)

@@ -27,7 +27,7 @@ func TestPlacesGrow(t *testing.T) {
 		}
 		for j := range i + 1 {
 			table, v := p.current.Load(), uint64(j*7)
-			if at := table.slots[table.at(v)].Load(); at == nil || *at != v {
+			if at := table.slots[table.at(v)].at.Load(); at == nil || *at != v {
 				t.Fatalf("after %d values the one of %d is not there", i+1, j+1)
 			}
 		}
@@ -52,7 +52,7 @@ func TestPlacesPartRivals(t *testing.T) {
 	for range 20 {
 		for _, v := range []uint64{3, 3 + 16} {
 			table := p.current.Load()
-			if at := table.slots[table.at(v)].Load(); at == nil || *at != v {
+			if at := table.slots[table.at(v)].at.Load(); at == nil || *at != v {
 				p.store(v, &v)
 			}
 		}
@@ -121,11 +121,11 @@ func TestPlacesOfGoroutines(t *testing.T) {
 			for i := range uint64(3000) {
 				v := (i*4 + g) * 0x9E3779B97F4A7C15
 				table := p.current.Load()
-				if at := table.slots[table.at(v)].Load(); at != nil && table.at(*at) != table.at(v) && table.at(*at) != table.at(v)-1 {
+				if at := table.slots[table.at(v)].at.Load(); at != nil && table.at(*at) != table.at(v) && table.at(*at) != table.at(v)-1 {
 					t.Errorf("%d is at the place of %d", *at, v)
 				}
 				p.miss(table, v%100<<32)
-				p.put(table, table.at(v), &v)
+				p.put(table, table.at(v), v, &v)
 			}
 		})
 	}

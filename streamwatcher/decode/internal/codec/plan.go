@@ -11,8 +11,9 @@ import (
 
 // plan is what the Programs of a type have in common. It is not changed once it is made.
 type plan struct {
-	typ   layout.Type
-	nodes int // one more than the largest id of a node
+	typ    layout.Type
+	nodes  int // one more than the largest id of a node
+	fields int // how many the messages have
 
 	// ProtoErr and JSONErr say why objects cannot be read in that encoding, if so.
 	ProtoErr, JSONErr error
@@ -43,7 +44,7 @@ func planOf(t reflect.Type, cfg Config, drop *dropTree) *plan {
 
 func newPlan(t reflect.Type, cfg Config, drop *dropTree) *plan {
 	p := &plan{typ: layout.TypeOf(t), nodes: aNumber.id + 1}
-	c := &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes, proto: true}
+	c := &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes, fields: &p.fields, proto: true}
 	p.proto, p.ProtoErr = c.node(t, cfg.Like, drop)
 	if p.ProtoErr == nil && p.proto.kind != aStruct {
 		p.ProtoErr = errors.New("it reads protobuf by a method of its own")

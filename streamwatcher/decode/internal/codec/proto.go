@@ -114,6 +114,7 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 		return errTooDeep
 	}
 	b := d.raw[:end]
+	last := int32(0)
 	for i < len(b) {
 		start := i
 		tag := uint64(b[i])
@@ -135,6 +136,11 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 		}
 		f := &m.fields[number]
 		p := base.Add(f.offset)
+		if number <= last && (f.kind == aStruct || f.kind == aPointer) {
+			d.merged = true
+		}
+		first := number > last // as servers write it, each field once and in their order
+		last = max(last, number)
 		if wire != f.wire {
 			if wire == wireBytes && f.kind == aSlice {
 				s, e := span(b, i)
@@ -183,7 +189,9 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 		}
 		switch f.kind {
 		case aString:
-			d.setString(layout.As[string](p), layout.SpanOf(s, e-s))
+			if s < e || !first || d.merged { // else it is empty as it is
+				d.setField(f, layout.As[string](p), layout.SpanOf(s, e-s))
+			}
 		case aStruct:
 			if err := d.message(f.node.message, p, s, e); err != nil {
 				return within(f.name, err)
@@ -231,7 +239,7 @@ func (d *state) value(n *node, p layout.Ptr, i, end int) error {
 		if to.IsNil() || n.elem.kind == aString {
 			if n.elem.kind == aString {
 				if w := d.known(layout.SpanOf(i, end-i)); w != nil {
-					p.SetPointee(layout.Of(&w.text))
+					p.SetPointee(layout.Of(w))
 					return nil
 				}
 				to = d.variable(n.elem)

@@ -29,21 +29,21 @@ func (q *quantities) parse(b []byte, full bool) (resource.Quantity, error) {
 	}
 	h, t := maphash.Bytes(seed, b), q.current.Load()
 	i := t.at(h)
-	e := t.slots[i].Load()
+	e := t.slots[i].find(h)
 	if e == nil || e.text != string(b) {
 		j := t.after(i)
-		other := t.slots[j].Load()
+		other := t.slots[j].find(h)
 		if other == nil || other.text != string(b) {
 			text := string(b)
 			v, err := resource.ParseQuantity(text)
 			if err != nil || !copies(&v) {
 				return filled(v, full && err == nil), err
 			}
-			if e != nil && (other == nil || h>>63 == 1) {
+			if !t.slots[i].free() && (t.slots[j].free() || h>>63 == 1) {
 				i = j
 			}
 			other = &quantity{text, v, filled(v, true)}
-			q.put(t, i, other)
+			q.put(t, i, h, other)
 		}
 		e = other
 	}

@@ -86,7 +86,7 @@ func sight(first uint64) uint32 { return uint32(first >> 32) }
 // came tells whether a value whose sum begins with first came before, and notes that it has now.
 func (s *shares) came(first uint64) bool {
 	t, what := s.current.Load(), sight(first)
-	if t.seen[t.at(first)].Swap(what) == what {
+	if t.slots[t.at(first)].seen.Swap(what) == what {
 		return true
 	}
 	s.miss(t, first)
@@ -96,7 +96,7 @@ func (s *shares) came(first uint64) bool {
 // didCome is came without the note.
 func (s *shares) didCome(first uint64) bool {
 	t := s.current.Load()
-	return t.seen[t.at(first)].Load() == sight(first)
+	return t.slots[t.at(first)].seen.Load() == sight(first)
 }
 
 // lengthsOf returns the lengths of values of n that begin as b does. There is one for four places.
@@ -119,7 +119,7 @@ func (s *shares) lengthsOf(n *node, b []byte) *atomic.Uint64 {
 // find returns the value of n whose bytes are b, if it is kept.
 func (s *shares) find(first uint64, n *node, b []byte) *share {
 	t := s.current.Load()
-	if e := t.slots[t.at(first)].Load(); e != nil && e.sum[0] == first && e.sum == s.sum(first, n, b) {
+	if e := t.slots[t.at(first)].find(first); e != nil && e.sum[0] == first && e.sum == s.sum(first, n, b) {
 		return e
 	}
 	return nil
@@ -196,12 +196,11 @@ func (d *state) noteTwin(first uint64, n *node, p layout.Ptr, b []byte) {
 }
 
 // reuse puts a part of the same bytes into the variable at p, if one is known: of
-// other objects, of this one, or one that came once. isShared says whether others have it.
+// other objects, of this one, or one that came once.
 func (d *state) reuse(first uint64, n *node, p layout.Ptr, b []byte) bool {
 	e := d.shares.find(first, n, b)
 	if e == nil {
 		if d.putTwin(first, n, p, b) {
-			d.isShared = false
 			return true
 		}
 		if e = d.shares.findRecent(first, n, b); e == nil {
@@ -209,7 +208,6 @@ func (d *state) reuse(first uint64, n *node, p layout.Ptr, b []byte) bool {
 		}
 	}
 	put(e.held, n, p)
-	d.isShared = true
 	return true
 }
 
@@ -289,22 +287,22 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	}
 	content := b[start:end]
 	read := func() error { return d.plainProto(f, p, b, start, i, end, tag) }
-	if len(content) > maxShare {
-		err = d.apartIf(n.isMap(), read)
-		d.isShared = false
-		return end, err
+	if len(content) > maxShare || !d.luck.try(f) {
+		return end, d.apartIf(n.isMap(), read)
 	}
 	hash := d.hash(content)
 	first := mixed(hash, n)
 	if d.reuse(first, n, p, content) {
+		d.luck.note(f, true)
 		return end, nil
 	}
 	second := s.came(first)
+	d.luck.note(f, second)
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
 	d.hashed = hashed{&content[0], len(content), hash} // parts of it were hashed since
-	if d.isShared = second; second {
+	if second {
 		s.keep(first, n, p, content)
 		return end, nil
 	}
@@ -366,7 +364,6 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
-	d.isShared = false
 	content := d.raw[i:next]
 	if len(content) > maxShare {
 		return next, nil
@@ -374,7 +371,6 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 	first := mixed(d.hash(content), n)
 	if second && s.didCome(first) {
 		s.keep(first, n, p, content)
-		d.isShared = true
 		return next, nil
 	}
 	s.came(first)

@@ -39,13 +39,14 @@ func (s *smalls) integer(size uintptr, v int64) layout.Ptr {
 
 func oneOf[N int32 | int64](all *places[N], v N) *N {
 	t := all.current.Load()
-	i := t.at(smallHash(v))
-	if p := t.slots[i].Load(); p != nil && *p == v {
+	hash := smallHash(v)
+	i := t.at(hash)
+	if p := t.slots[i].find(hash); p != nil && *p == v {
 		return p
 	}
 	p := new(N)
 	*p = v
-	all.put(t, i, p)
+	all.put(t, i, hash, p)
 	return p
 }
 
@@ -68,7 +69,7 @@ func (d *state) jsonSmall(n *node, p layout.Ptr, i int) (next int, err error) {
 			return 0, err
 		}
 		if w := d.known(s); w != nil {
-			p.SetPointee(layout.Of(&w.text))
+			p.SetPointee(layout.Of(w))
 			return next, nil
 		}
 		to := new(string)

@@ -31,10 +31,11 @@ type state struct {
 	pairing pairing
 	serial  uint8  // of the object, for words
 	intern  *words // nil if no strings are
+	luck    luck
+	merged  bool // a message of the object stands in two places
 	// turn is the number of the Text in use, turns how many there were.
 	turn, turns int
 	twins       [16]twin
-	isShared    bool // the part that was read last is in shares
 
 	created layout.Ptr  // the first time that stands in the object itself, see timePointer
 	moment  metav1.Time // the one that is read, before it has a place
@@ -79,7 +80,7 @@ func (p *Program) state() *state {
 	if d, ok := p.pool.Get().(*state); ok {
 		return d
 	}
-	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes), chunks: chunks{byNode: make([]*layout.Chunk, p.nodes)}}
+	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes), luck: make(luck, p.fields), chunks: chunks{byNode: make([]*layout.Chunk, p.nodes)}}
 	d.loose.Eager = true
 	return d
 }
@@ -93,17 +94,18 @@ func (d *state) begin(raw []byte, eager bool) {
 	}
 	d.turns++
 	d.turn = d.turns
-	d.raw, d.side, d.depth, d.hashed = raw, d.side[:0], 0, hashed{}
+	d.raw, d.side, d.depth, d.hashed, d.merged = raw, d.side[:0], 0, hashed{}, false
 	d.room = minRoom + maxGrowth*len(raw)
 	d.own.Eager, d.own.Twins = eager, false
 	d.text = &d.own
 }
 
-// end gives the object its strings, or, after an error, forgets them.
-func (d *state) end(failed bool) {
+// end gives the object its strings and returns its parts, which stand before them; or, after an error, forgets both.
+func (d *state) end(failed bool) (parts Parts) {
 	d.endChunks(failed)
+	parts = d.tracker.end()
 	if failed {
-		d.tracker.end()
+		parts = nil
 		for _, s := range d.makers {
 			s.Reset()
 		}
@@ -111,7 +113,7 @@ func (d *state) end(failed bool) {
 		d.loose.Reset()
 	} else {
 		d.endPairs()
-		d.own.Finish(d.raw, d.side)
+		parts = layout.Row(layout.FinishBehind(&d.own, parts, d.raw, d.side), len(parts))
 	}
 	d.pairing = pairing{}
 	if d.shares != nil {
@@ -121,6 +123,7 @@ func (d *state) end(failed bool) {
 	if cap(d.side) > 64<<10 {
 		d.side = nil
 	}
+	return parts
 }
 
 func errTooLarge(raw []byte) error {
@@ -163,14 +166,14 @@ func (d *state) object(raw []byte, eager bool, version *before, read func(d *sta
 		}
 	}
 	failed := true
-	defer func() { d.end(failed) }() // a panic of an Unmarshal method comes by here, too
+	defer func() { parts = d.end(failed) }() // a panic of an Unmarshal method comes by here, too
 	base = d.newRoot()
 	d.base = base
 	if err := read(d, base); err != nil {
 		return layout.Ptr{}, nil, err
 	}
 	failed = false
-	return base, d.tracker.end(), nil
+	return base, nil, nil
 }
 
 // fieldError is an error in a field, with the path to it.

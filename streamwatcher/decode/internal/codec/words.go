@@ -8,12 +8,10 @@ import (
 
 // words are strings that come again and again. Each has two places where it can stand; those that
 // fall on the same two take turns. It is safe for several goroutines.
-type words struct{ places[word] } // seen has a part of the hash, and the object's number
-
-type word struct{ text string }
+type words struct{ places[string] } // seen has a part of the hash, and the object's number
 
 // maxWord is how long a word can be. The ID of an image, a name and a digest of 71 characters, is one.
-const maxWord = 192
+const maxWord = layout.MaxBeside
 
 var seed = maphash.MakeSeed()
 
@@ -24,35 +22,35 @@ func newWords(n int) *words {
 }
 
 func (w *words) init(first, limit int) {
-	w.places.init(first, limit, func(e *word) uint64 { return maphash.String(seed, e.text) })
+	w.places.init(first, limit, func(e *string) uint64 { return maphash.String(seed, *e) })
 }
 
 // find returns b as a word, if it was seen before. So what comes only once, as
 // names and UIDs do, is not kept.
-func (w *words) find(b []byte) *word { return w.findOf(0, b) }
+func (w *words) find(b []byte) *string { return w.findOf(0, b) }
 
 // findOf is find for an object with this number, 1 to 255: what comes twice in one object, and in
 // no other, is not kept either. Of objects with the same number it may take one for the other.
-func (w *words) findOf(object uint8, b []byte) *word {
+func (w *words) findOf(object uint8, b []byte) *string {
 	if len(b) > maxWord || len(b) == 0 {
 		return nil
 	}
 	h := maphash.Bytes(seed, b)
 	t := w.current.Load()
 	i := t.at(h)
-	first := t.slots[i].Load()
-	if first != nil && first.text == string(b) {
-		return first
+	first := &t.slots[i]
+	if e := first.find(h); e != nil && *e == string(b) {
+		return e
 	}
 	j := t.after(i)
-	second := t.slots[j].Load()
-	if second != nil && second.text == string(b) {
-		return second
+	second := &t.slots[j]
+	if e := second.find(h); e != nil && *e == string(b) {
+		return e
 	}
 	sight := uint32(h>>40)<<8 | uint32(object)
-	before := t.seen[i].Swap(sight)
+	before := first.seen.Swap(sight)
 	if before>>8 != sight>>8 { // what came before goes to the other place
-		before = t.seen[j].Swap(before)
+		before = second.seen.Swap(before)
 	}
 	if before>>8 != sight>>8 {
 		w.miss(t, h)
@@ -61,18 +59,18 @@ func (w *words) findOf(object uint8, b []byte) *word {
 	if before == sight && object != 0 {
 		return nil
 	}
-	if first != nil && (second == nil || h>>63 == 1) {
+	if !first.free() && (second.free() || h>>63 == 1) {
 		i = j
 	}
-	e := &word{string(b)}
-	w.put(t, i, e)
+	e := layout.Beside(b)
+	w.put(t, i, h, e)
 	return e
 }
 
 // again is find for the string alone.
 func (w *words) again(b []byte) (s string, ok bool) {
 	if e := w.find(b); e != nil {
-		return e.text, true
+		return *e, true
 	}
 	return "", false
 }
@@ -84,23 +82,23 @@ func (w *words) get(b []byte) string {
 	}
 	h, t := maphash.Bytes(seed, b), w.current.Load()
 	i := t.at(h)
-	e := t.slots[i].Load()
-	if e != nil && e.text == string(b) {
-		return e.text
+	if e := t.slots[i].find(h); e != nil && *e == string(b) {
+		return *e
 	}
 	j := t.after(i)
-	if other := t.slots[j].Load(); other != nil && other.text == string(b) {
-		return other.text
-	} else if e != nil && (other == nil || h>>63 == 1) {
+	if e := t.slots[j].find(h); e != nil && *e == string(b) {
+		return *e
+	}
+	if !t.slots[i].free() && (t.slots[j].free() || h>>63 == 1) {
 		i = j
 	}
-	e = &word{string(b)}
-	w.put(t, i, e)
-	return e.text
+	e := layout.Beside(b)
+	w.put(t, i, h, e)
+	return *e
 }
 
 // known returns the word that s is, if pointers may point to it.
-func (d *state) known(s layout.Span) *word {
+func (d *state) known(s layout.Span) *string {
 	if !d.sharing() || d.intern == nil {
 		return nil
 	}
@@ -111,7 +109,20 @@ func (d *state) known(s layout.Span) *word {
 func (d *state) setString(dst *string, s layout.Span) {
 	if d.intern != nil {
 		if known := d.intern.findOf(d.serial, s.Of(d.raw, d.side)); known != nil {
-			d.text.Known(dst, known.text)
+			d.text.Known(dst, *known)
+			return
+		}
+	}
+	d.text.String(dst, s, d.raw, d.side)
+}
+
+// setField is setString for the string of a field.
+func (d *state) setField(f *protoField, dst *string, s layout.Span) {
+	if d.intern != nil && d.luck.try(f) {
+		known := d.intern.findOf(d.serial, s.Of(d.raw, d.side))
+		d.luck.note(f, known != nil)
+		if known != nil {
+			d.text.Known(dst, *known)
 			return
 		}
 	}
@@ -122,7 +133,7 @@ func (d *state) setString(dst *string, s layout.Span) {
 func (d *state) word(s layout.Span) layout.Word {
 	if d.intern != nil {
 		if known := d.intern.findOf(d.serial, s.Of(d.raw, d.side)); known != nil {
-			return layout.Word{Known: known.text, IsKnown: true}
+			return layout.Word{Known: *known, IsKnown: true}
 		}
 	}
 	return layout.Word{Span: s}

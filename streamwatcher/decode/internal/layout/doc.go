@@ -28,9 +28,10 @@
 //
 //   - Every variable is allocated by the runtime with its own type, alone, in an array or in a struct of two
 //     arrays, so the garbage collector sees each pointer; only numbers, which have none, can stand in room
-//     that is of a larger type. No address is kept as a number.
+//     that is of a larger type, or before the strings of their object ([FinishBehind]), or behind a string
+//     that is its bytes ([Beside]). No address is kept as a number.
 //   - No string or []byte that is handed out points into the bytes it was read
-//     from, but for a [View], which says so. The []byte have no spare capacity, so that appending to one cannot
+//     from, but for a [View], which says so, and what was [Moved] with it. The []byte have no spare capacity, so that appending to one cannot
 //     reach its neighbour.
 //   - No function is borrowed from the runtime (go:linkname).
 //

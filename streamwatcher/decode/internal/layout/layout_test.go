@@ -275,3 +275,57 @@ func TestChunk(t *testing.T) {
 		}
 	}
 }
+
+// A string and its bytes are one variable, whatever its length, which keeps nothing of what it was made from.
+func TestBeside(t *testing.T) {
+	src := []byte(strings.Repeat("0123456789abcdef", MaxBeside/16))
+	var all []*string
+	for n := range MaxBeside + 1 {
+		all = append(all, Beside(src[:n]))
+	}
+	want := string(src)
+	clear(src)
+	runtime.GC()
+	for n, s := range all {
+		if *s != want[:n] {
+			t.Fatalf("%d bytes are %q", n, *s)
+		}
+		if at := unsafe.Pointer(unsafe.StringData(*s)); n > 0 && at != unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(*s)) {
+			t.Fatalf("%d bytes stand at %p, the string at %p", n, at, s)
+		}
+	}
+}
+
+// What stands before the strings is whole and aligned, however long they are, and both live as long as one of them.
+func TestFinishBehind(t *testing.T) {
+	type pair struct{ a, b uint64 }
+	src := []byte("0123456789abcdefghi")
+	for n := range 4 {
+		for size := range src {
+			var text Text
+			var s, nothing string
+			var b []byte
+			text.String(&s, SpanOf(0, size), src, nil)
+			text.Bytes(&b, SpanOf(size, len(src)-size), src, nil)
+			text.String(&nothing, SpanOf(0, 0), src, nil)
+			var head []pair
+			for i := range n {
+				head = append(head, pair{uint64(i), ^uint64(i)})
+			}
+			first := FinishBehind(&text, head, src, nil)
+			clear(head)
+			runtime.GC()
+			if (first == nil) != (n == 0) || uintptr(unsafe.Pointer(first))%unsafe.Alignof(*first) != 0 {
+				t.Fatalf("%d before %d bytes stand at %p", n, size, first)
+			}
+			for i, p := range Row(first, n) {
+				if p != (pair{uint64(i), ^uint64(i)}) {
+					t.Fatalf("%d before %d bytes: the one at %d is %v", n, size, i, p)
+				}
+			}
+			if s != string(src[:size]) || string(b) != string(src[size:]) || cap(b) != len(b) || nothing != "" {
+				t.Fatalf("%d before %d bytes: %q, %q and %q", n, size, s, b, nothing)
+			}
+		}
+	}
+}

@@ -178,21 +178,40 @@ func (t *Text) Entry(key, value Word) {
 // EndEager makes an eager Text's last map. A Text that is not eager waits for Finish.
 func (t *Text) EndEager(src, side []byte) {
 	if t.Eager {
-		t.finish(src, side)
+		t.finish(nil, src, side)
 	}
 }
 
 // Finish gives all variables their values, of src and side, and forgets them.
 func (t *Text) Finish(src, side []byte) {
-	t.finish(src, side)
+	t.finish(nil, src, side)
 }
 
-func (t *Text) finish(src, side []byte) {
+// FinishBehind is Finish that puts a copy of head before the strings, into the same variable, and returns its first
+// element, nil if there is none. An E has no pointers and is a multiple of 8 bytes.
+func FinishBehind[E any](t *Text, head []E, src, side []byte) (first *E) {
+	if len(head) == 0 {
+		t.finish(nil, src, side)
+		return nil
+	}
+	size := len(head) * int(unsafe.Sizeof(head[0]))
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(&head[0])), size/8)
+	return (*E)(t.finish(words, src, side))
+}
+
+// finish returns where head stands, nil if it is empty.
+func (t *Text) finish(head []uint64, src, side []byte) (at unsafe.Pointer) {
 	b := builder{src: src, side: side}
 	if t.Twins {
 		t.join(src, side)
 	}
-	if t.total > 0 {
+	switch {
+	case len(head) > 0: // which has to be aligned
+		all := make([]uint64, len(head)+(t.total+7)/8)
+		copy(all, head)
+		at = unsafe.Pointer(&all[0])
+		b.buf = unsafe.Slice((*byte)(at), 8*len(all))[8*len(head):]
+	case t.total > 0:
 		b.buf = make([]byte, t.total)
 	}
 	whole := b.buf
@@ -222,6 +241,7 @@ func (t *Text) finish(src, side []byte) {
 		t.finishMap(&b, &t.maps[i])
 	}
 	t.Reset()
+	return at
 }
 
 const (
@@ -320,6 +340,40 @@ func reset[E any](s []E) []E {
 
 // BytesOf returns the bytes of s, to which nobody may write.
 func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// MaxBeside is how many bytes Beside takes.
+const MaxBeside = 192
+
+// Beside returns a string variable with the bytes of b, at most MaxBeside, which stand right behind it: who
+// compares the string has both at hand.
+func Beside(b []byte) *string {
+	switch n := len(b); {
+	case n <= 16:
+		return beside[[16]byte](b)
+	case n <= 32:
+		return beside[[32]byte](b)
+	case n <= 48:
+		return beside[[48]byte](b)
+	case n <= 64:
+		return beside[[64]byte](b)
+	case n <= 96:
+		return beside[[96]byte](b)
+	case n <= 128:
+		return beside[[128]byte](b)
+	}
+	return beside[[MaxBeside]byte](b)
+}
+
+func beside[Room any](b []byte) *string {
+	v := new(struct {
+		text string
+		room Room
+	})
+	to := unsafe.Slice((*byte)(unsafe.Pointer(&v.room)), unsafe.Sizeof(v.room))[:len(b)]
+	copy(to, b)
+	v.text = text(to)
+	return &v.text
+}
 
 // builder cuts strings from one buffer.
 type builder struct {
