@@ -28,6 +28,9 @@ type request struct {
 	verb string
 	opts metav1.ListOptions
 	url  *url.URL
+
+	// refused is the Authorization header that a server has refused in this call.
+	refused string
 }
 
 // An answer is a response whose body has not been read. Whoever has one calls
@@ -43,8 +46,8 @@ func (a *answer) close() {
 }
 
 // ask sends the request and returns the answer, which is a 200. It makes
-// more than one HTTP request only for a redirect and for the second choice of
-// encoding.
+// more than one HTTP request only for a redirect, for the second choice of
+// encoding and for credentials that were renewed.
 func (lw *ListerWatcher[T]) ask(ctx context.Context, verb string, opts metav1.ListOptions) (*answer, *request, error) {
 	u, err := lw.requestURL(verb, opts)
 	req := &request{verb: verb, opts: opts, url: lw.url}
@@ -53,7 +56,7 @@ func (lw *ListerWatcher[T]) ask(ctx context.Context, verb string, opts metav1.Li
 	}
 	req.url = u
 	jsonOnly := lw.jsonOnly.Load()
-	ans, err := lw.follow(ctx, req, lw.accept(verb, jsonOnly))
+	ans, err := lw.authorized(ctx, req, lw.accept(verb, jsonOnly))
 	if err != nil {
 		return nil, req, err
 	}
@@ -76,6 +79,28 @@ func (lw *ListerWatcher[T]) ask(ctx context.Context, verb string, opts metav1.Li
 
 func refusesEncoding(code int) bool {
 	return code == http.StatusNotAcceptable || code == http.StatusUnsupportedMediaType
+}
+
+// errRefused is for credentials that the server has refused already: they are not sent again.
+var errRefused = errors.New("the credentials are those that the server refused")
+
+// authorized is follow, and once more where the server refused the credentials (401) and there are
+// others now: the refusal made client-go read the token's file again, or ask the plugin. Else
+// whoever retries would wait as for a refusal that only a human can lift.
+func (lw *ListerWatcher[T]) authorized(ctx context.Context, req *request, accept string) (*answer, error) {
+	ans, err := lw.follow(ctx, req, accept)
+	if err != nil || ans.StatusCode != http.StatusUnauthorized {
+		return ans, err
+	}
+	if req.refused = ans.authorization(); req.refused == "" {
+		return ans, nil
+	}
+	again, err := lw.follow(ctx, req, accept)
+	if err != nil {
+		return ans, nil // it stands: there is nothing new, or that did not get through
+	}
+	ans.close()
+	return again, nil
 }
 
 // follow sends the request, and again where the server redirects it to itself.
@@ -121,9 +146,11 @@ func (lw *ListerWatcher[T]) send(ctx context.Context, req *request, target *url.
 	}
 	l := limits{dial: lw.config.DialTimeout, handshake: lw.config.TLSHandshakeTimeout, header: lw.config.HeaderTimeout}
 	if req.verb == verbList {
-		l.header = min(l.header, lw.config.RequestTimeout)
+		most := lw.config.RequestTimeout
+		l = limits{dial: min(l.dial, most), handshake: min(l.handshake, most), header: min(l.header, most)}
 	}
 	a, sendCtx := newAttempt(ctx, l)
+	a.refused = req.refused
 	hr := (&http.Request{
 		Method: http.MethodGet, URL: target, Host: target.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -160,6 +187,10 @@ func (lw *ListerWatcher[T]) send(ctx context.Context, req *request, target *url.
 	a.rest()
 	if res.err != nil {
 		defer a.end(context.Canceled)
+		if plugin := lw.config.REST.ExecProvider; plugin != nil && strings.HasPrefix(res.err.Error(), "getting credentials: ") {
+			// client-go names it in some of these errors.
+			res.err = fmt.Errorf("credential plugin %s: %w", plugin.Command, res.err)
+		}
 		err := lw.interrupted(ctx, req, a, res.err)
 		lw.config.Logger.Debug("no answer", "verb", req.verb, "url", publicURL(req.url), "reason", string(err.Reason), "err", err.Error())
 		return nil, err
@@ -232,4 +263,8 @@ func contentType(ans *answer) string {
 	return mediaJSON
 }
 
-func isGzip(ans *answer) bool { return strings.EqualFold(ans.Header.Get("Content-Encoding"), "gzip") }
+// isGzip reports whether the body is gzip, by either of its names (RFC 9110, 8.4.1.3).
+func isGzip(ans *answer) bool {
+	coding := ans.Header.Get("Content-Encoding")
+	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
+}

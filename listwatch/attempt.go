@@ -19,6 +19,8 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	limits limits
 
+	refused string // an Authorization header that is not to be sent; set before the request is
+
 	mu      sync.Mutex // guards what follows
 	timer   *time.Timer
 	waiting string // "" is nothing
@@ -149,6 +151,13 @@ func (a *attempt) own(conn net.Conn) {
 	if !a.ready {
 		a.dialed = append(a.dialed, context.AfterFunc(a.ctx, func() { conn.Close() }))
 	}
+}
+
+// authorization is the Authorization header that was sent, "" for none.
+func (a *attempt) authorization() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.secret
 }
 
 func (a *attempt) setSecret(authorization string) {

@@ -104,8 +104,8 @@ type Config struct {
 	//     D7-list.txt.
 	DialTimeout, TLSHandshakeTimeout, HeaderTimeout time.Duration
 	// RequestTimeout is the longest time that a LIST may go without progress:
-	// it bounds the wait for the header (where it is the shorter one) and each
-	// silence of the body. A total limit would cut the list that is large or
+	// it bounds the dial, the handshake and the wait for the header (where it is the shorter
+	// one) and each silence of the body. A total limit would cut the list that is large or
 	// slow each time at the same place, and every retry would cost the server
 	// as much as the first; silence is what tells a dead server from a busy one.
 	RequestTimeout time.Duration

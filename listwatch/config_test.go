@@ -52,6 +52,7 @@ func TestConfigErrorsSayWhat(t *testing.T) {
 		{"token and password", func(c *Config) { c.REST.BearerToken, c.REST.Username, c.REST.Password = "planted", "u", "planted" }, "not both"},
 		{"token file that is not there", func(c *Config) { c.REST.BearerTokenFile = "testdata/absent" }, "testdata/absent"},
 		{"CA file that is not there", func(c *Config) { c.REST.CAFile = "testdata/absent" }, "testdata/absent"},
+		{"CA file without a certificate", func(c *Config) { c.REST.CAFile = "config_test.go" }, "config_test.go: unable to load root certificates"},
 		{"CA that is none", func(c *Config) { c.REST.CAData = []byte("planted") }, "unable to load root certificates"},
 		{"transport and TLS", func(c *Config) { c.REST.Transport, c.REST.Insecure = http.DefaultTransport, true }, "Transport is set together with TLS options"},
 		{"exec and auth provider", func(c *Config) {

@@ -315,13 +315,15 @@ func TestListItemOverTheLimitCostsItselfOnly(t *testing.T) {
 }
 
 func TestListItemThatIsNoObjectCostsItselfOnly(t *testing.T) {
-	server := serve(t, answerWith(200, mediaJSON, `{"kind":"PodList","items":[7,null,{"metadata":{"name":"bad"},"spec":{"restartPolicy":7}},{"metadata":{"name":"good"}}]}`))
+	nest := strings.Repeat("[", frame.MaxDepth) + strings.Repeat("]", frame.MaxDepth)
+	server := serve(t, answerWith(200, mediaJSON, `{"kind":"PodList","items":[7,null,{"metadata":{"name":"bad"},"spec":{"restartPolicy":7}},`+
+		`{"metadata":{"name":"deep"},"odd":`+nest+`},{"metadata":{"name":"good"}}]}`))
 	sink, _, err := list[*corev1.Pod](t, server.URL, metav1.ListOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, "calls", sink.calls, []string{"", "", "bad", "good", "meta"})
-	for i, wantErr := range []bool{true, true, true, false} {
+	diff(t, "calls", sink.calls, []string{"", "", "bad", "deep", "good", "meta"})
+	for i, wantErr := range []bool{true, true, true, true, false} {
 		if (sink.errs[i] != nil) != wantErr {
 			t.Errorf("item %d: error %v", i, sink.errs[i])
 		}
@@ -359,23 +361,26 @@ func TestListInGzip(t *testing.T) {
 		return b.Bytes()
 	}
 	for _, c := range []struct {
-		name string
-		body []byte
-		want reason.Reason
+		name   string
+		coding string
+		body   []byte
+		want   reason.Reason
 	}{
-		{"one member", members(body), ""},
-		{"members", members(body[:10], body[10:5000], nil, body[5000:]), ""},
-		{"cut", members(body)[:200], reason.Transport},
-		{"empty", nil, reason.Transport},
-		{"not gzip", body, reason.Decode},
-		{"garbage behind", append(members(body), "garbage behind it"...), reason.Decode},
+		{"one member", "gzip", members(body), ""},
+		{"upper case", "GZIP", members(body), ""},
+		{"other name", "x-gzip", members(body), ""},
+		{"members", "gzip", members(body[:10], body[10:5000], nil, body[5000:]), ""},
+		{"cut", "gzip", members(body)[:200], reason.Transport},
+		{"empty", "gzip", nil, reason.Transport},
+		{"not gzip", "gzip", body, reason.Decode},
+		{"garbage behind", "gzip", append(members(body), "garbage behind it"...), reason.Decode},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked string
 			server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				asked = r.Header.Get("Accept-Encoding")
 				w.Header().Set("Content-Type", mediaJSON)
-				w.Header().Set("Content-Encoding", "gzip")
+				w.Header().Set("Content-Encoding", c.coding)
 				w.Write(c.body)
 			})
 			lw := newFor[*corev1.Pod](t, server.URL, func(c *Config) { c.Compression = CompressionOn })

@@ -1,6 +1,7 @@
 package listwatch
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -58,6 +59,30 @@ func TestPages(t *testing.T) {
 		"labelSelector=a&limit=3&resourceVersion=40&resourceVersionMatch=NotOlderThan",
 		"continue=3&labelSelector=a&limit=3", "continue=6&labelSelector=a&limit=3",
 	})
+}
+
+// "Where a server moves on between pages, the list's is that of the first page that names one"
+func TestPagesOfSeveralVersions(t *testing.T) {
+	for want, rvs := range map[string][3]string{
+		"7": {"7", "9", "11"},
+		"9": {"", "9", "11"},
+		"8": {"8", "3", ""},
+		"":  {},
+	} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+			meta := metav1.ListMeta{ResourceVersion: rvs[page]}
+			if page < 2 {
+				meta.Continue = strconv.Itoa(page + 1)
+			}
+			body, _ := json.Marshal(&corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList"}, ListMeta: meta})
+			answerWith(200, mediaJSON, string(body))(w, r)
+		})
+		meta, err := Pages(t.Context(), newFor[*corev1.Pod](t, server.URL, nil), metav1.ListOptions{Limit: 1}, &recorder[*corev1.Pod]{})
+		if err != nil || meta.ResourceVersion != want {
+			t.Errorf("pages of %q: the list is of %q, %v, want %q", rvs, meta.ResourceVersion, err, want)
+		}
+	}
 }
 
 // "without a limit it is one List"

@@ -12,10 +12,7 @@ import (
 // redact overwrites with asterisks, length kept, the credentials of the request
 // in what came back: some proxies and test servers echo the request.
 func (a *attempt) redact(text string) string {
-	a.mu.Lock()
-	authorization := a.secret
-	a.mu.Unlock()
-	scheme, credentials, _ := strings.Cut(authorization, " ")
+	scheme, credentials, _ := strings.Cut(a.authorization(), " ")
 	text = blot(text, credentials)
 	if strings.EqualFold(scheme, "Basic") {
 		if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil {

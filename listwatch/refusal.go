@@ -24,6 +24,11 @@ const (
 	// not a 200, compressed and decompressed.
 	MaxErrorBodyBytes = 64 << 10
 
+	// MaxErrorBodyWait bounds how long such a body is read. It comes with the header, or
+	// something on the way does not end it; what it says is no reason to put off the next
+	// request for longer. A shorter RequestTimeout (of a LIST) or HeaderTimeout bounds it too.
+	MaxErrorBodyWait = 5 * time.Second
+
 	maxSnippet = 256
 )
 
@@ -58,9 +63,9 @@ func (lw *ListerWatcher[T]) refusal(ctx context.Context, req *request, ans *answ
 
 // errorBody returns the beginning of a body that is to be shown or parsed,
 // without the request's credentials. A body that stalls or is damaged gives what
-// came of it; the time for all of it is that of a header.
+// came of it.
 func (lw *ListerWatcher[T]) errorBody(ans *answer) []byte {
-	ans.wait("the body of an error", lw.config.HeaderTimeout)
+	ans.wait("the body of an error", min(ans.limits.header, MaxErrorBodyWait))
 	raw, _ := io.ReadAll(io.LimitReader(ans.Body, MaxErrorBodyBytes))
 	ans.rest()
 	if isGzip(ans) {

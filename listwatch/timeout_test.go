@@ -86,6 +86,7 @@ type stall struct {
 	list    time.Duration                                // when a List gives up
 	watch   time.Duration                                // when a Watch does; 0: never, it is open
 	waiting string
+	timeout time.Duration // Config.RequestTimeout
 }
 
 var stalls = []stall{
@@ -125,10 +126,19 @@ var stalls = []stall{
 		},
 	},
 	{
-		name: "error body", list: 30 * time.Second, watch: 30 * time.Second, waiting: "",
+		name: "error body", list: MaxErrorBodyWait, watch: MaxErrorBodyWait, waiting: "",
 		serve: func(c net.Conn) {
 			if readRequest(c) == nil {
 				io.WriteString(c, "HTTP/1.1 503 Unavailable\r\nContent-Length: 100\r\n\r\nhalf of it")
+				gone(c)
+			}
+		},
+	},
+	{
+		name: "login page", list: MaxErrorBodyWait, watch: MaxErrorBodyWait, waiting: "",
+		serve: func(c net.Conn) {
+			if readRequest(c) == nil {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>half of it")
 				gone(c)
 			}
 		},
@@ -154,7 +164,7 @@ func (s stall) run(t *testing.T, f func(t *testing.T, call func(ctx context.Cont
 		if s.wrap != nil {
 			cfg.Transport = s.wrap(done)
 		}
-		lw, err := New[*corev1.Pod](Config{REST: cfg, Resource: pods})
+		lw, err := New[*corev1.Pod](Config{REST: cfg, Resource: pods, RequestTimeout: s.timeout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +204,11 @@ func TestEachTimeoutNamesItself(t *testing.T) {
 						t.Errorf("took %s, want %s", took, limit)
 					}
 					if s.waiting == "" { // what the server said in time counts
-						if e := mustFail(t, err, reason.ServerError); e.Code != 503 || !strings.Contains(err.Error(), "half of it") {
+						want, code := reason.ServerError, 503
+						if s.name == "login page" {
+							want, code = reason.Decode, 200
+						}
+						if e := mustFail(t, err, want); e.Code != code || !strings.Contains(err.Error(), "half of it") {
 							t.Errorf("error is %v", err)
 						}
 						return
@@ -210,6 +224,27 @@ func TestEachTimeoutNamesItself(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A RequestTimeout that is shorter than the others bounds each wait of a LIST.
+func TestRequestTimeoutBoundsEachWait(t *testing.T) {
+	const limit = 2 * time.Second
+	for _, s := range stalls {
+		t.Run(s.name, func(t *testing.T) {
+			s.timeout = limit
+			s.run(t, func(t *testing.T, call func(context.Context, string) error) {
+				start := time.Now()
+				err := call(t.Context(), verbList)
+				want := limit
+				if s.waiting == "an answer" { // which is three of them
+					want = 3 * limit
+				}
+				if took := time.Since(start); took != want || err == nil {
+					t.Errorf("took %s, want %s: %v", took, want, err)
+				}
+			})
+		})
 	}
 }
 

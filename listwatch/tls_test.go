@@ -25,6 +25,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 )
@@ -190,6 +191,13 @@ func TestRotatedClientCertificateIsUsedAtTheNextHandshake(t *testing.T) {
 		}
 	}
 	diff(t, "client names", names, []string{"first", "second"})
+	// In the middle of a rotation the two do not fit.
+	_, keyPEM = ca.issue(t, "third")
+	write(t, keyFile, keyPEM)
+	_, err := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{})
+	if mustFail(t, err, reason.Transport); !strings.Contains(err.Error(), "client certificate "+certFile+" with key "+keyFile+": ") {
+		t.Errorf("error is %v", err)
+	}
 }
 
 // "HTTP/1.1, forced by ALPN", and HTTP/2 where it is asked for.
@@ -215,21 +223,71 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A token that the server refused is read again at once.
+// N2: a token that the server refused is read again at once, and sent at once if it is another one. One
+// that it refused is not sent twice.
 func TestTokenFileIsReadAgainAfter401(t *testing.T) {
-	file := write(t, filepath.Join(t.TempDir(), "token"), []byte("old\n"))
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer new" {
-			answerWith(401, mediaJSON, `{"kind":"Status","message":"Unauthorized","code":401}`)(w, r)
-			return
+	plugin := func(c *Config, file string) {
+		c.REST.ExecProvider = &clientcmdapi.ExecConfig{
+			APIVersion: "client.authentication.k8s.io/v1", Command: "sh", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+			Args: []string{"-c", `read -r token <"$0"
+				echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"'$token'"}}'`, file},
 		}
-		answerWith(200, mediaJSON, emptyList)(w, r)
-	})
-	lw := newFor[*corev1.Pod](t, server.URL, func(c *Config) { c.REST.BearerTokenFile = file })
-	_, err := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{})
-	mustFail(t, err, reason.Unauthorized)
-	write(t, file, []byte("new\n"))
-	if _, err := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{}); err != nil {
-		t.Errorf("with the new token: %v", err)
+	}
+	for name, credentials := range map[string]func(*Config, string){
+		"file": func(c *Config, file string) { c.REST.BearerTokenFile = file }, "plugin": plugin,
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, filepath.Join(t.TempDir(), "token"), []byte("first\n"))
+			var valid atomic.Value
+			valid.Store("first")
+			server := note(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "Bearer "+valid.Load().(string) {
+					answerWith(401, mediaJSON, `{"kind":"Status","message":"Unauthorized","code":401}`)(w, r)
+					return
+				}
+				answerWith(200, mediaJSON, emptyList)(w, r)
+			})
+			lw := newFor[*corev1.Pod](t, server.URL, func(c *Config) { credentials(c, file) })
+			asks := func(verb string) error {
+				if verb == verbList {
+					_, err := lw.List(t.Context(), metav1.ListOptions{}, &recorder[*corev1.Pod]{})
+					return err
+				}
+				stream, err := lw.Watch(t.Context(), metav1.ListOptions{})
+				if err == nil {
+					stream.Stop()
+				}
+				return err
+			}
+			sent := 0
+			var tokens strings.Builder
+			for _, step := range []struct{ verb, file, valid string }{
+				{verbList, "first", "first"}, {verbList, "second", "second"}, {verbWatch, "third", "third"},
+				{verbList, "third", "fourth"}, // the new one is not there yet
+				{verbList, "fourth", "fourth"},
+				{verbList, "fifth", "sixth"}, // nor is this one
+			} {
+				write(t, file, []byte(step.file+"\n"))
+				valid.Store(step.valid)
+				if err := asks(step.verb); step.file == step.valid {
+					if err != nil {
+						t.Errorf("%v: %v", step, err)
+					}
+				} else {
+					mustFail(t, err, reason.Unauthorized)
+				}
+				for ; sent < len(server.seen()); sent++ {
+					tokens.WriteString(strings.TrimPrefix(server.seen()[sent].Header.Get("Authorization"), "Bearer ") + " ")
+				}
+				tokens.WriteString("| ")
+			}
+			diff(t, "tokens", tokens.String(), "first | first second | second third | third | third fourth | fourth fifth | ")
+		})
+	}
+	// A token that is given as such is the same at each reading.
+	server := note(t, answerWith(401, "text/plain", "no"))
+	_, _, err := list[*corev1.Pod](t, server.URL, metav1.ListOptions{}, func(c *Config) { c.REST.BearerToken = plantedToken })
+	if mustFail(t, err, reason.Unauthorized); len(server.seen()) != 1 {
+		t.Errorf("%d requests", len(server.seen()))
 	}
 }

@@ -122,6 +122,9 @@ func (b *baseTrips) build(c Config, tc *transport.Config) error {
 	certFromFiles := tc.TLS.CertFile != "" && len(tc.TLS.CertData) == 0 && tc.TLS.KeyFile != "" && len(tc.TLS.KeyData) == 0
 	tlsConfig, err := transport.TLSConfigFor(tc)
 	if err != nil {
+		if caFromFile && len(tc.TLS.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(tc.TLS.CAData) {
+			err = fmt.Errorf("%s: %w", tc.TLS.CAFile, err) // client-go names a file only if it cannot be read
+		}
 		return err
 	}
 	if tlsConfig != nil && tlsConfig.RootCAs != nil {
@@ -135,6 +138,9 @@ func (b *baseTrips) build(c Config, tc *transport.Config) error {
 		certFile, keyFile := tc.TLS.CertFile, tc.TLS.KeyFile
 		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+			if err != nil {
+				err = fmt.Errorf("client certificate %s with key %s: %w", certFile, keyFile, err)
+			}
 			return &pair, err
 		}
 	}
@@ -183,7 +189,11 @@ func (b *baseTrips) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a := attemptOf(req.Context()); a != nil {
 		// All wrappers have had their say: these are the credentials that an
 		// echo of this request would show.
-		a.setSecret(req.Header.Get("Authorization"))
+		authorization := req.Header.Get("Authorization")
+		if authorization != "" && authorization == a.refused {
+			return nil, errRefused
+		}
+		a.setSecret(authorization)
 	}
 	if b.custom != nil {
 		return b.custom.RoundTrip(req)

@@ -158,8 +158,8 @@ func TestExecPluginIsAsked(t *testing.T) {
 // for what comes before the header, and no request goes out without credentials.
 func TestExecPluginFaults(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
-		{"fails", "echo no network >&2; exit 3", "exit code 3"},
-		{"prints garbage", "echo hello", "decoding stdout"},
+		{"fails", "echo no network >&2; exit 3", "credential plugin sh: getting credentials: exec: executable sh failed with exit code 3"},
+		{"prints garbage", "echo hello", "credential plugin sh: getting credentials: decoding stdout"},
 		{"prints nothing", "true", "API version"},
 		{"prints another kind", `echo '{"kind":"Pod","apiVersion":"v1"}'`, "decoding stdout"},
 		{"prints no credentials", `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{}}'`, "token"},

@@ -111,6 +111,9 @@ type Config[T any] struct {
 	// Promises, with their tests:
 	//   - An object of another kind or with no name is never stored. Test: F3.txt, F3-list.txt,
 	//     F3-watchlist.txt.
+	//   - A list or watch-list that has objects, and all of another kind, is an error and no empty collection: nothing
+	//     is deleted for it, it is asked for again, and Status and WaitForSync say what came. Test:
+	//     TestNothingOfTheKind, F3-other-list.txt.
 	Kind string
 	// ListerWatcher makes the requests.
 	ListerWatcher ListerWatcher[T]

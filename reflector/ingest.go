@@ -21,11 +21,17 @@ func (r *Reflector[T]) belongs(m *decode.Meta) bool {
 	if r.kind == "" && learnable(m) {
 		r.kind = strings.Clone(m.Kind)
 	}
-	if m.Name != "" && (m.Kind == "" || m.Kind == r.kind) {
-		return true
-	}
-	r.seen.ignored(causeForeign)
-	return false
+	return m.Name != "" && (m.Kind == "" || m.Kind == r.kind)
+}
+
+// foreign counts what does not belong.
+func (r *Reflector[T]) foreign() { r.seen.ignored(causeForeign) }
+
+// half reports whether o, which nobody decoded, is no whole object. The stream that it came from brings it
+// again, or ends, so nothing of it is counted.
+func half[T any](o *decode.Object[T]) bool {
+	_, err := o.End()
+	return err != nil
 }
 
 // learnable reports whether an object may tell the kind of the collection:
@@ -128,7 +134,14 @@ func (r *Reflector[T]) judge(ev *streamwatcher.Event[T], start string, gone *gra
 		// "Unknown event types are skipped and counted."
 		return nil, skipped
 	}
-	if r.lost(o) || !r.belongs(m) {
+	if r.lost(o) {
+		return nil, skipped
+	}
+	if !r.belongs(m) {
+		if half(o) {
+			return nil, unfinished
+		}
+		r.foreign()
 		return nil, skipped
 	}
 	if ev.Type == watch.Deleted {
@@ -139,31 +152,39 @@ func (r *Reflector[T]) judge(ev *streamwatcher.Event[T], start string, gone *gra
 		return nil, taken
 	}
 	if gone.hold(m.UID, m.ResourceVersion) {
-		r.seen.ignored(causeStale)
-		return nil, taken
+		return nil, r.ignore(o, causeStale)
 	}
 	old = r.store.find(m.Key())
 	same := old != nil && old.uid == m.UID
 	if olderRV(m.ResourceVersion, start) {
 		// A watch brings what happened after its start, so this is history.
-		r.seen.ignored(causeStale)
+		if r.ignore(o, causeStale) == unfinished {
+			return nil, unfinished
+		}
 		if same && !olderRV(old.rv, m.ResourceVersion) {
 			return nil, replayed
 		}
 		return nil, doubtful
 	}
 	if same && old.rv == m.ResourceVersion {
-		r.seen.ignored(causeDuplicate)
-		return nil, taken
+		return nil, r.ignore(o, causeDuplicate)
 	}
 	if same && olderRV(m.ResourceVersion, old.rv) {
-		r.seen.ignored(causeStale)
-		return nil, taken
+		return nil, r.ignore(o, causeStale)
 	}
 	if old != nil && !same {
 		gone.bury(old.uid, m.ResourceVersion)
 	}
 	return old, news
+}
+
+// ignore counts an event that is known already.
+func (r *Reflector[T]) ignore(o *decode.Object[T], c cause) verdict {
+	if half(o) {
+		return unfinished
+	}
+	r.seen.ignored(c)
+	return taken
 }
 
 // apply puts a version that was judged to be news into the store.
@@ -197,6 +218,9 @@ func (r *Reflector[T]) deleted(o *decode.Object[T]) bool {
 	m := &o.Meta
 	old := r.store.find(m.Key())
 	if old == nil {
+		if half(o) {
+			return false
+		}
 		r.seen.release(m.Key())
 		return true
 	}

@@ -19,6 +19,7 @@ type intake[T any] struct {
 	r     *Reflector[T]
 	ctx   context.Context // ends a list whose items are in memory already
 	asked string
+	floor string // see Reflector.floor
 	rep   *replacement[T]
 	hold  func(old *entry[T], m *decode.Meta, c content[T]) bool // takes what is not believed yet; nil: all is
 	line  line[T]
@@ -38,7 +39,7 @@ func (r *Reflector[T]) newIntake(ctx context.Context, asked string) *intake[T] {
 // Meta implements listwatch.Sink.
 func (in *intake[T]) Meta(m metav1.ListMeta) error {
 	in.r.seen.remaining(m)
-	if !in.taken && olderRV(m.ResourceVersion, in.r.session.newest()) {
+	if !in.taken && olderRV(m.ResourceVersion, in.before()) {
 		in.rep.doubtful = true
 	}
 	return in.r.tooOld(in.asked, m.ResourceVersion)
@@ -57,9 +58,9 @@ func (in *intake[T]) refuses(rv string) error {
 		// the resource's, the store would be taken for an empty collection.
 		return in.alien.refusal(in.r.resource, in.r.kind)
 	}
-	before := in.r.session.newest()
+	before := in.before()
 	switch {
-	case in.rep.doubtful:
+	case in.rep.doubtful, in.r.session.newest() == "": // nothing was taken for unchanged
 	case olderRV(rv, before):
 		return &fault{reason.RVRegressed, fmt.Errorf("the server is at resourceVersion %q, before %q", rv, before)}
 	case in.rep.disproves(rv):
@@ -67,6 +68,9 @@ func (in *intake[T]) refuses(rv string) error {
 	}
 	return nil
 }
+
+// before is the newest resourceVersion that was known before the list.
+func (in *intake[T]) before() string { return newerRV(in.r.session.newest(), in.floor) }
 
 // Item implements listwatch.Sink. "What kept UID and RV is untouched (no event,
 // no decode, no allocation)."
@@ -78,34 +82,44 @@ func (in *intake[T]) Item(o *decode.Object[T]) error {
 	return nil
 }
 
-func (in *intake[T]) take(o *decode.Object[T]) {
+// take is false, and nothing is counted, where o turned out to be no whole item: the watch-list brings it
+// again, or ends.
+func (in *intake[T]) take(o *decode.Object[T]) (whole bool) {
 	m := &o.Meta
 	r := in.r
 	if r.lost(o) {
 		r.seen.item(false)
-		return
+		return true
 	}
 	if !r.belongs(m) {
+		if half(o) {
+			return false
+		}
+		r.foreign()
 		r.seen.item(false)
 		in.alien.note(m)
-		return
+		return true
 	}
 	in.taken = true
 	in.line.await(m.Key())
 	old := r.store.find(m.Key())
 	if !in.rep.doubtful && in.rep.unchanged(old, m) {
+		if half(o) {
+			return false
+		}
 		r.seen.item(true)
-		return
+		return true
 	}
-	r.seen.item(false)
 	if !in.line.add(o, old) {
 		c, err := r.make(o, old)
 		if errors.Is(err, decode.ErrLine) {
-			return // no item: the watch-list brings it again, or ends
+			return false
 		}
 		in.settle(old, m, &c, err)
 	}
+	r.seen.item(false)
 	in.hear(m.ResourceVersion)
+	return true
 }
 
 // aliens are the objects of a list or watch-list that are of another kind. What has no name
@@ -187,7 +201,7 @@ func (in *intake[T]) abandon() {
 func (in *intake[T]) commit(rv string) replaceResult {
 	in.line.close()
 	r := in.r
-	before := r.session.newest()
+	before := in.before()
 	rewound := olderRV(rv, before)
 	res := in.rep.commit(rv, rewound)
 	if rewound || res.regressed > 0 {

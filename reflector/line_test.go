@@ -221,7 +221,7 @@ func TestLineIsBounded(t *testing.T) {
 		if n := g.waiting.Load(); n != 3 {
 			t.Errorf("%d are decoded at a time, want 3", n)
 		}
-		if r.store.Len() != 0 || r.Status().ListedItems != int64(lineDepth*4+4) {
+		if r.store.Len() != 0 || r.Status().ListedItems != int64(lineDepth*4+3) {
 			t.Errorf("%d are stored, %d listed", r.store.Len(), r.Status().ListedItems)
 		}
 		close(g.open)

@@ -39,6 +39,7 @@ type Reflector[T any] struct {
 	done     chan struct{} // closed when Run returns
 
 	shape lineShape // tests have others
+	among among     // nil where this is a member of no union
 
 	// Only Run's goroutine touches these.
 	session session

@@ -44,6 +44,14 @@ func olderRV(a, b string) bool {
 	return ok && c < 0
 }
 
+// newerRV returns the newer of two, a where they cannot be compared. The empty one is the oldest.
+func newerRV(a, b string) string {
+	if a == "" || olderRV(a, b) {
+		return b
+	}
+	return a
+}
+
 func isDecimal(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -47,8 +47,9 @@ type session struct {
 	// expired. A list that answers with it is accepted only as a read of the
 	// newest state: what was asked for without a resourceVersion.
 	refused string
-	// tooLarge and stuck count watches or lists in a row that ended so.
-	tooLarge, stuck int
+	// tooLarge and stuck count watches or lists in a row that ended so, expired the watches since the last event or
+	// bookmark.
+	tooLarge, stuck, expired int
 	// silent is the silence so far, and patience how much is accepted now; see silence.
 	silent, patience int
 	// quiet is what silences too short to count have come to; see silence.
@@ -126,7 +127,7 @@ func (s *session) synced(rv string) {
 // progress notes that a watch brought an event or a bookmark.
 func (s *session) progress() {
 	s.cycle = false
-	s.tooLarge, s.stuck, s.silent = 0, 0, 0
+	s.tooLarge, s.stuck, s.expired, s.silent = 0, 0, 0, 0
 	s.failed, s.waited, s.quiet = false, time.Time{}, 0
 	s.patience = silentLimit
 }

@@ -60,7 +60,9 @@ func (r *Reflector[T]) list(ctx context.Context, l listing) exit {
 	}
 	asked := time.Now()
 	r.seen.listing()
+	floor := r.floor(l.rv)
 	in := r.newIntake(ctx, l.rv)
+	in.floor = floor
 	meta, err := listwatch.Pages(ctx, pageCounter[T]{r}, opts, in)
 	meta.ResourceVersion = versionOf(meta.ResourceVersion)
 	if err == nil && ctx.Err() == nil {

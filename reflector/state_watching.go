@@ -27,7 +27,8 @@ import (
 //   - expired: a list not older than what is known; in a cycle that got nowhere,
 //     the newest. At once where a wait was just over, else after one;
 //   - rv_too_large: watching again after a moment; the second time the newest list;
-//   - rv_regressed: a bookmark lies before what is known: the newest list;
+//   - rv_regressed: a bookmark lies before what is known, or before what another member of the union knew a
+//     while ago and this one hides something for: the newest list;
 //   - replay: events come from before the watch's start: the newest list;
 //   - idle, within a limit of the caller's that is shorter than the time between
 //     two bookmarks: watching again after a short wait, which does not grow;
@@ -113,27 +114,43 @@ func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
 }
 
 // deal applies one event, and only then moves the resourceVersion. An error ends the watch.
+//
+// What is not whole is no event and is not counted: the stream brings it again, or ends, and the next one does.
 func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
-	r.seen.event(ev.Type)
 	m := &ev.Object.Meta
 	rv := versionOf(m.ResourceVersion)
 	bookmark := ev.Type == watch.Bookmark
 	switch {
 	case ev.Type == watch.Error:
+		r.seen.event(ev.Type)
 		return r.statusError(ev.Status)
 	case bookmark:
+		r.seen.event(ev.Type)
 		if olderRV(rv, r.session.rv) {
 			return &fault{reason.RVRegressed, fmt.Errorf("a bookmark has resourceVersion %q, which is older than %q", rv, r.session.rv)}
+		}
+		if r.among != nil && rv != "" {
+			if later := r.among.passed(rv); later != "" {
+				return &fault{reason.RVRegressed, fmt.Errorf("a bookmark has resourceVersion %q, and another member of the union was told of %q over %v before",
+					rv, later, bookmarkDue)}
+			}
 		}
 		a.cadence.bookmark(a.opened, time.Now())
 	default:
 		old, v := r.judge(ev, a.start, &a.gone)
+		if v == unfinished {
+			return nil
+		}
+		var c content[T]
+		var err error
+		if v == news {
+			if c, err = r.make(&ev.Object, old); errors.Is(err, decode.ErrLine) {
+				return nil
+			}
+		}
+		r.seen.event(ev.Type)
 		switch v {
 		case news:
-			c, err := r.make(&ev.Object, old)
-			if errors.Is(err, decode.ErrLine) {
-				return nil // no event: the stream brings it again, or ends, and the next one does
-			}
 			r.apply(old, m, &c, err)
 			a.replays = 0
 		case doubtful:
@@ -144,13 +161,12 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 				return &fault{reason.Replay, fmt.Errorf("%d events in a row from before the watch's start at %q", a.replays, a.start)}
 			}
 			return nil
-		case unfinished:
-			return nil
 		case skipped:
 			a.note(time.Now())
 			return nil
 		case taken:
 			a.replays = 0
+		case unfinished: // it went above
 		}
 	}
 	now := time.Now()
@@ -183,6 +199,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 	switch why {
 	case reason.Expired:
 		// On an open stream the server may have lost its place later on.
+		s.expired++
 		s.refused = s.rv
 		if a != nil {
 			s.refused = a.start
@@ -191,8 +208,9 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, a *attempt[T], err error)
 		e.hint = hint
 		// A server that restarts forgets its history, and so tells each client
 		// that comes back after its own wait. Where that did not come of a
-		// wait, everybody is told in the same instant.
-		if hint == 0 && (a == nil || now.Sub(a.opened) < shortWatch) {
+		// wait, everybody is told in the same instant. A server that refuses the watches of its own lists
+		// gets one list a wait.
+		if hint == 0 && s.expired <= 2 && (a == nil || now.Sub(a.opened) < shortWatch) {
 			e.pace = s.arrival(now)
 		}
 		return e

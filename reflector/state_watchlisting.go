@@ -52,6 +52,7 @@ func (watchListing) detail() string {
 func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 	yes := true
 	r.seen.listing()
+	floor := r.floor(s.rv)
 	a, err := r.openWatch(ctx, metav1.ListOptions{
 		ResourceVersion:      s.rv,
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
@@ -65,6 +66,7 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		intake: r.newIntake(ctx, s.rv),
 		until:  a.opened.Add(markWait),
 	}
+	in.floor = floor
 	in.early.rv, in.hold = r.session.newest(), in.holdEarly
 	in.line.off = true // an event is in the store before the next one is waited for
 	rv, err := in.read(a)
@@ -111,11 +113,12 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 		default:
 			return "", err
 		}
-		in.r.seen.event(ev.Type)
 		switch ev.Type {
 		case watch.Error:
+			in.r.seen.event(ev.Type)
 			return "", in.r.statusError(ev.Status)
 		case watch.Bookmark:
+			in.r.seen.event(ev.Type)
 			// One without the mark is of no use yet: what lies before it is
 			// not all there.
 			if m := ev.Object.Meta; m.InitialEventsEnd {
@@ -124,7 +127,8 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 			}
 		default:
 			waited, until := in.r.store.waited, in.until
-			if in.event(ev, &a.gone); in.until.Equal(until) {
+			in.tell(ev, &a.gone)
+			if in.until.Equal(until) {
 				in.until = until.Add(in.r.store.waited - waited) // for subscribers, not for the mark
 			}
 		}
@@ -135,12 +139,20 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 var errNoMark = &fault{reason.WatchListIncomplete,
 	fmt.Errorf("no %s within %v after the last initial event", metav1.InitialEventsAnnotationKey, markWait)}
 
-func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
+// tell takes an event, and counts it.
+func (in *initialEvents[T]) tell(ev *streamwatcher.Event[T], gone *graves) {
+	if in.event(ev, gone) {
+		in.r.seen.event(ev.Type)
+	}
+}
+
+// event is false, and nothing is counted, where the event turned out to be not whole.
+func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (whole bool) {
 	m := &ev.Object.Meta
 	if ev.Type != watch.Deleted && gone.hold(m.UID, m.ResourceVersion) {
-		in.r.seen.ignored(causeStale)
-		return
+		return in.r.ignore(&ev.Object, causeStale) == taken
 	}
+	whole = true
 	old := in.r.store.find(m.Key())
 	stored := old != nil && (old.uid == m.UID || m.UID == "")
 	if stored {
@@ -150,16 +162,25 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
 	case watch.Added:
 		// Only what is of the collection, and new, keeps the wait alive.
 		fresh := !in.live && !in.has(m.Key())
-		in.take(&ev.Object)
+		whole = in.take(&ev.Object)
 		if fresh && in.has(m.Key()) {
 			in.until = time.Now().Add(markWait)
 		}
 	case watch.Modified:
 		in.live = true
-		in.take(&ev.Object)
+		whole = in.take(&ev.Object)
 	case watch.Deleted:
 		in.live = true
-		if m.Name != "" && in.r.belongs(m) && in.r.deleted(&ev.Object) {
+		switch {
+		case m.Name == "":
+		case !in.r.belongs(m):
+			if whole = !half(&ev.Object); whole {
+				in.r.foreign()
+			}
+		default:
+			if whole = in.r.deleted(&ev.Object); !whole {
+				return false
+			}
 			in.hear(m.ResourceVersion)
 			gone.bury(m.UID, m.ResourceVersion)
 			in.early.end(m)
@@ -168,6 +189,7 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) {
 			}
 		}
 	}
+	return whole
 }
 
 // has reports whether the watch-list brought k already.

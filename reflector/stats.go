@@ -14,7 +14,8 @@ type Stats struct {
 	// Lists is how many LIST requests ended, by outcome ("success" or "error");
 	// a paged list counts once a page. WatchLists the same for watch-lists.
 	Lists, WatchLists map[string]uint64
-	// ListItems is how many items lists and watch-lists brought.
+	// ListItems is how many items lists and watch-lists brought, whatever became of them. What a watch-list brings
+	// twice because its line was not all of it counts once; what a list that is asked for again brings again counts again.
 	ListItems uint64
 	// ListSkips is how many of them were in the store already, same UID and
 	// resourceVersion, and were neither decoded nor touched.

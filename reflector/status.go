@@ -28,7 +28,8 @@ type Status struct {
 	// Detail is a sentence on what State waits for, where that is not plain
 	// from its name, or which subscribers of policy Block the reflector waits for; else empty.
 	Detail string
-	// Synced: the first complete snapshot is in the store. It never goes back.
+	// Synced: the first complete snapshot is in the store, without what is Quarantined. It never goes back. A list whose
+	// objects are all of another kind is none: see Config.Kind.
 	Synced bool
 	// ResourceVersion is where the next watch would start.
 	//

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // UnionConfig is the whole of a union. Only Member must be set.
@@ -93,6 +94,9 @@ func (c UnionConfig[T]) validate() error {
 //     ended does not come back. Test: TestUnionHistories, TestUnionLaggingMembers.
 //   - Per object, events reach a subscriber in server order, and nothing is delivered twice for the same
 //     (UID, resourceVersion), however many members have the object. Test: TestUnionModel, TestUnionReplacement.
+//   - What a member told of a history that the server lost, before it left, gives way to what the others have, as soon
+//     as a list or a bookmark proves that, and where none does within 75 s they list once. Test:
+//     TestUnionRestored, TestRestoredWhileResharding, TestUnionModel.
 type Union[T any] struct {
 	cfg  UnionConfig[T]
 	log  *slog.Logger
@@ -103,9 +107,9 @@ type Union[T any] struct {
 	settle chan struct{}
 	failed chan error // of members whose Run failed
 
-	// changing is held by who changes the set of members, a Member function's time included. nextID is the last
-	// member's.
-	changing sync.Mutex
+	// changing holds a token of who changes the set of members, a Member function's time included. It is a channel
+	// and not a mutex, so that Run's goroutine can wait for it and for its own end. nextID is the last member's.
+	changing chan struct{}
 	nextID   uint32
 
 	// mu comes after the lock of any member's store, and before that of the union's own. It makes the
@@ -121,6 +125,9 @@ type Union[T any] struct {
 	// synced is closed while all members are synced, and made anew when one comes that is not.
 	synced chan struct{}
 	relist bool // a list was completed since Synced was told
+	// gone is the newest resourceVersion that members which left were told, and goneAt when the last of them did.
+	gone   string
+	goneAt time.Time
 }
 
 // NewUnion returns a union of the members of these keys that has not started. No keys is a union
@@ -131,13 +138,14 @@ func NewUnion[T any](c UnionConfig[T], keys ...string) (*Union[T], error) {
 		return nil, err
 	}
 	u := &Union[T]{
-		cfg:    c,
-		log:    c.Logger.With("reflector", c.Name),
-		seen:   newObserved(c.Name, c.Resource, StateWatching),
-		done:   make(chan struct{}),
-		settle: make(chan struct{}, 1),
-		failed: make(chan error, 1),
-		synced: make(chan struct{}),
+		cfg:      c,
+		log:      c.Logger.With("reflector", c.Name),
+		seen:     newObserved(c.Name, c.Resource, StateWatching),
+		done:     make(chan struct{}),
+		settle:   make(chan struct{}, 1),
+		changing: make(chan struct{}, 1),
+		failed:   make(chan error, 1),
+		synced:   make(chan struct{}),
 	}
 	u.merger = merger[T]{store: c.Store, broken: u.broken}
 	if !c.Store.claim() {
@@ -172,6 +180,7 @@ func (u *Union[T]) Run(ctx context.Context) error {
 	}
 	u.cfg.Store.retain(u.cfg.Retain)
 	u.start(ctx)
+	var turn chan<- struct{} // nil, or changing while there are members to let go
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,11 +188,11 @@ func (u *Union[T]) Run(ctx context.Context) error {
 		case err := <-u.failed:
 			return err
 		case <-u.settle:
-			// Who else changes the members settles them as well, and wakes this one again.
-			if u.changing.TryLock() {
-				u.letGo()
-				u.changing.Unlock()
-			}
+			turn = u.changing
+		case turn <- struct{}{}:
+			turn = nil
+			u.letGo()
+			<-u.changing
 		}
 	}
 }

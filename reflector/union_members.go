@@ -19,6 +19,9 @@ type member[T any] struct {
 	// Union.mu guards these.
 	synced   bool
 	listedAt string // the resourceVersion of its last complete list
+	newest   string // the newest that it was told: of an object, a list or a bookmark
+	// owes: it is not known to be where the members were that left.
+	owes bool
 	// leaving: it is not wanted any more, and goes when those that came for it are synced.
 	leaving    bool
 	successors []*member[T]
@@ -46,10 +49,8 @@ type member[T any] struct {
 //   - The objects of a member that is taken out leave as Deleted with FinalStateUnknown, unless another member
 //     has them. Test: TestUnionSet, TestUnionModel.
 func (u *Union[T]) Set(keys ...string) error {
-	u.changing.Lock()
-	// Run's goroutine may have found it locked.
-	defer u.wake()
-	defer u.changing.Unlock()
+	u.changing <- struct{}{}
+	defer func() { <-u.changing }()
 
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	fresh, err := u.newMembers(keys)
@@ -122,7 +123,9 @@ func (u *Union[T]) newMember(key string, others []*member[T]) (*member[T], error
 		}
 	}
 	u.nextID++
-	return &member[T]{u: u, id: u.nextID, key: key, r: r}, nil
+	m := &member[T]{u: u, id: u.nextID, key: key, r: r, owes: true}
+	r.among = m
+	return m, nil
 }
 
 func (u *Union[T]) tooLate() error { return fmt.Errorf("%s: %w", u.cfg.Name, ErrEnded) }
@@ -194,6 +197,7 @@ func (u *Union[T]) letGo() {
 		u.mu.Unlock()
 		u.detach(m)
 		u.mu.Lock()
+		u.goneLocked(m)
 	}
 	u.settling = false
 	u.tellSyncedLocked()
@@ -275,10 +279,12 @@ func (m *member[T]) push(c change[T], _ time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.typ != Synced {
+		m.newest = newerRV(m.newest, c.e.rv)
 		u.merger.apply(m.id, c)
 		return
 	}
 	m.synced, m.listedAt, u.relist = true, c.e.rv, true
+	m.listedLocked(c.e.rv, c.rewound)
 	u.merger.confirmed(m.id, c.e.rv, c.rewound)
 	if slices.ContainsFunc(u.members, func(m *member[T]) bool { return m.leaving }) {
 		u.wake() // members are let go without the lock of another one's store

@@ -43,7 +43,8 @@ type claim[T any] struct {
 	e      *entry[T] // the member's, or the union's own of the same version
 	// over: the object ended, or another one followed it, at this resourceVersion; "" while neither is known.
 	over string
-	// listed is the resourceVersion of a list of the member's that had this version, "" where none is known.
+	// listed is up to which resourceVersion the member's word is known to hold: it listed there, or its watch came so
+	// far. "" where that is not known.
 	listed string
 }
 
@@ -111,6 +112,7 @@ func (g *merger[T]) contend(member uint32, c change[T], shown *entry[T], claims 
 	if at < 0 {
 		claims = append(claims, now)
 	} else {
+		now.listed = claims[at].listed
 		if was := claims[at]; was.e.uid == c.e.uid {
 			if was.over != "" && !follows(c.e.rv, was.over) {
 				now.end(was.over)
@@ -163,7 +165,7 @@ func (g *merger[T]) decide(member uint32, c change[T], shown *entry[T], claims [
 		shown = g.show(nil, *best)
 	case replaces(shown, best, member, as):
 		shown = g.show(shown, *best)
-	case !slices.ContainsFunc(claims, func(have claim[T]) bool { return have.member == shown.seen }):
+	case !slices.ContainsFunc(claims, func(have claim[T]) bool { return have.member == shown.seen && have.e.rv == shown.rv }):
 		shown = g.inherit(shown, *best)
 	}
 	g.keep(c.e.key, claims, shown)
@@ -221,8 +223,11 @@ func (g *merger[T]) confirmed(member uint32, rv string, rewound bool) {
 	for _, k := range slices.Collect(maps.Keys(g.contested.m)) {
 		claims, _ := g.contested.get(k)
 		for _, of := range members(claims) {
-			if of == member || rewound {
+			switch {
+			case of == member:
 				g.confirm(of, k, rv, rewound)
+			case rewound:
+				g.confirm(of, k, "", true)
 			}
 		}
 	}
@@ -236,6 +241,27 @@ func members[T any](claims []claim[T]) []uint32 {
 	return all
 }
 
+// passed is confirmed by a watch of the member's that has come to rv. It returns the resourceVersion of what was told
+// later than that, and by nobody who is there, against something that the member has; "" for nothing.
+func (g *merger[T]) passed(member uint32, rv string) (later string) {
+	for _, k := range slices.Collect(maps.Keys(g.contested.m)) {
+		g.confirm(member, k, rv, false)
+		claims, _ := g.contested.get(k)
+		at := slices.IndexFunc(claims, func(c claim[T]) bool { return c.member == member })
+		if at < 0 {
+			continue
+		}
+		switch c, shown := claims[at], g.store.find(k); {
+		case c.over != "":
+			later = newerRV(later, c.over)
+		case shown != nil && shown.seen == member && olderRV(c.e.rv, shown.rv):
+			later = newerRV(later, shown.rv)
+		}
+	}
+	return later
+}
+
+// confirm takes that what a member has under k is there, at rv; "" says nothing of when.
 func (g *merger[T]) confirm(member uint32, k decode.Key, rv string, rewound bool) {
 	claims, _ := g.contested.get(k)
 	at := slices.IndexFunc(claims, func(c claim[T]) bool { return c.member == member })
@@ -243,8 +269,11 @@ func (g *merger[T]) confirm(member uint32, k decode.Key, rv string, rewound bool
 		return // that of another member settled it
 	}
 	c, shown, as := &claims[at], g.store.find(k), onlyNewer
-	if !rewound {
-		c.listed = rv
+	switch {
+	case !rewound:
+		c.listed = newerRV(c.listed, rv)
+	case rv != "" && shown != nil:
+		c.listed = newerRV(rv, shown.rv) // that list came after all that is shown
 	}
 	if shown != nil && (rewound || !olderRV(rv, shown.rv)) {
 		as = olderToo
@@ -273,8 +302,8 @@ func (g *merger[T]) show(old *entry[T], c claim[T]) *entry[T] {
 	return d.entry
 }
 
-// inherit makes c the claim that what is shown is of: the member whose it was has it no more. Nobody is told, as c is to
-// the same version, or to one before it: objects do not go back because a member left that was ahead. Of the same
+// inherit makes c the claim that what is shown is of: the member whose it was does not have that any more. Nobody is
+// told, as c is to the same version, or to one before it: objects do not go back because a member left that was ahead. Of the same
 // version the heir has an object of its own, and that of the other, which nobody else holds, is let go. Where the heir
 // had the one before in a later list, what is shown is of a history that the server lost, and that is told.
 func (g *merger[T]) inherit(shown *entry[T], c claim[T]) *entry[T] {

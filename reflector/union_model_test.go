@@ -15,13 +15,14 @@ import (
 // homes is a server whose objects have a home each and a history of one number. The members of
 // a union select some of the homes: the key "02" those that are called 0 and 2.
 type homes struct {
-	rng     *rand.Rand
-	moves   bool // an object may change its home, as by a label; a pod cannot change its node
-	rv      int
-	uids    int
-	objects map[string]*thing
-	home    map[string]string // by resourceVersion
-	history []told
+	rng      *rand.Rand
+	moves    bool // an object may change its home, as by a label; a pod cannot change its node
+	rv       int
+	uids     int
+	restores int
+	objects  map[string]*thing
+	home     map[string]string // by resourceVersion
+	history  []told
 }
 
 type told struct {
@@ -70,13 +71,16 @@ func (h *homes) at(n int) map[string]*thing {
 	return objects
 }
 
-// restore forgets the last n changes. Versions are not given out again.
+// restore forgets the last n changes. Versions are not given out again: their last digit tells the histories apart.
 func (h *homes) restore(n int) {
+	if h.restores++; h.restores > 9 {
+		return
+	}
 	h.history = h.history[:max(0, len(h.history)-n)]
 	h.objects = h.at(len(h.history))
-	h.rv = 1
+	h.rv = h.restores
 	if len(h.history) > 0 {
-		h.rv = h.history[len(h.history)-1].rv + 1
+		h.rv += h.history[len(h.history)-1].rv / 10 * 10
 	}
 }
 
@@ -128,9 +132,14 @@ func (u *modelUnion) position(m *member[*thing]) *position {
 	return p
 }
 
-// list gives a member the collection as it was after so many changes.
+// list gives a member the collection as it was after so many changes. One of the newest state shows that the server
+// went back in time to whoever asked what was known before.
 func (u *modelUnion) list(m *member[*thing], n int) {
 	p, s := u.position(m), m.r.store
+	known := p.rv
+	if n == len(u.h.history) {
+		known = max(known, number(m.r.floor("")))
+	}
 	rv := 1
 	if n > 0 {
 		rv = u.h.history[n-1].rv
@@ -145,7 +154,7 @@ func (u *modelUnion) list(m *member[*thing], n int) {
 			r.testPut(o.meta(), o)
 		}
 	}
-	r.commit(strconv.Itoa(rv), rv < p.rv)
+	r.commit(strconv.Itoa(rv), rv < known)
 	*p = position{at: n, rv: rv, listed: true}
 }
 
@@ -162,6 +171,24 @@ func (u *modelUnion) watch(m *member[*thing]) {
 	}
 }
 
+// bookmark tells a member where it is, and has it list where the union asks for that.
+func (u *modelUnion) bookmark(m *member[*thing]) {
+	p := u.position(m)
+	if p.at == len(u.h.history) {
+		p.rv = u.h.rv
+	}
+	u.goneAt = time.Time{} // a watch is never late
+	if later := m.passed(strconv.Itoa(p.rv)); later != "" {
+		u.list(m, len(u.h.history))
+	}
+}
+
+// number reads a resourceVersion.
+func number(rv string) int {
+	n, _ := strconv.Atoi(rv)
+	return n
+}
+
 // step is something that happens to a member.
 func (u *modelUnion) step(m *member[*thing]) {
 	p := u.position(m)
@@ -170,6 +197,8 @@ func (u *modelUnion) step(m *member[*thing]) {
 		u.list(m, len(u.h.history))
 	case !p.listed || u.h.rng.IntN(25) == 0:
 		u.list(m, p.at+u.h.rng.IntN(len(u.h.history)-p.at+1)) // of a cache that may lag
+	case u.h.rng.IntN(10) == 0:
+		u.bookmark(m)
 	case p.at < len(u.h.history):
 		u.watch(m)
 	}
@@ -186,8 +215,8 @@ func (u *modelUnion) settled() bool {
 
 // everyone does what Run's goroutine does, and returns the members.
 func (u *modelUnion) everyone() []*member[*thing] {
-	u.changing.Lock()
-	defer u.changing.Unlock()
+	u.changing <- struct{}{}
+	defer func() { <-u.changing }()
 	u.letGo()
 	return u.members
 }
@@ -262,8 +291,9 @@ func runUnionModel(t *testing.T, seed uint64, rewinds, moves bool) {
 		case 2:
 			if rewinds && rng.IntN(3) == 0 {
 				h.restore(rng.IntN(20))
-				for _, p := range u.pos {
-					p.torn = p.listed
+				for _, m := range u.members { // who was behind need not notice
+					p := u.position(m)
+					p.torn = p.torn || p.listed && (p.rv > h.rv || rng.IntN(4) == 0)
 				}
 			}
 		case 3:
@@ -286,16 +316,15 @@ func runUnionModel(t *testing.T, seed uint64, rewinds, moves bool) {
 			}
 		}
 	}
-	if rewinds {
-		// What a member that is gone knew of a lost history hides what a new one has, until a list that is later.
-		h.rv += 100_000
-		for _, m := range u.everyone() {
-			u.list(m, len(h.history))
-		}
-	}
 	for !u.settled() {
 		for _, m := range u.everyone() {
 			u.step(m)
+		}
+	}
+	if rewinds {
+		// What a member that is gone was told of a lost history hides what others have no longer than this.
+		for _, m := range u.everyone() {
+			u.bookmark(m)
 		}
 	}
 	check("in the end")

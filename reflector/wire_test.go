@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a ListerWatcher of Go code, without a server, gives a reflector; see random_test.go.
+// What a ListerWatcher of Go code, without a server, gives a reflector; see random_server_test.go.
 
 // status makes the Status of "410 Expired too old" or "429 TooManyRequests retry=2s …".
 func status(code int, text string) *metav1.Status {

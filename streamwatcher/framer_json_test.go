@@ -100,6 +100,24 @@ func TestUnknownTypeIsPassedOn(t *testing.T) {
 	}
 }
 
+// An event that nests deeper than JSON may costs itself only: it has its metadata and does not decode.
+func TestJSONFrameTooDeep(t *testing.T) {
+	nest := strings.Repeat("[", frame.MaxDepth) + strings.Repeat("]", frame.MaxDepth)
+	deep := strings.Replace(podJSON("deep", 0), `"metadata":`, `"odd":`+nest+`,"metadata":`, 1)
+	for name, text := range map[string]string{
+		"lines":    podJSON("first", 0) + "\n" + deep + "\n" + podJSON("small", 0) + "\n",
+		"one line": podJSON("first", 0) + deep + podJSON("small", 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			have := cleanly(t, podConfig{Body: closer(strings.NewReader(text)), ContentType: typeJSON})
+			if len(have) != 3 || have[1].Meta != podMeta("deep") || !strings.Contains(have[1].Err, "nest deeper than 10000 levels") ||
+				have[2].Meta != podMeta("small") || have[2].Object == nil {
+				t.Errorf("got %v", have)
+			}
+		})
+	}
+}
+
 // "A frame or item over the limit costs that item, not the stream."
 func TestJSONFrameOverTheLimit(t *testing.T) {
 	const limit = 1 << 20

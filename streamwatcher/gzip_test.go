@@ -156,6 +156,16 @@ func TestDamagedGzip(t *testing.T) {
 	}
 }
 
+// A server may call it either way, in any case.
+func TestGzipNames(t *testing.T) {
+	for _, coding := range []string{"gzip", "GZIP", " gzip", "x-gzip", "X-Gzip"} {
+		have := cleanly(t, podConfig{Body: closer(bytes.NewReader(testkit.GzipMember(t, podJSON("p", 0)))), ContentType: typeJSON, ContentEncoding: coding})
+		if len(have) != 1 || have[0].Meta.Name != "p" {
+			t.Errorf("%q: got %v", coding, have)
+		}
+	}
+}
+
 // A decompression bomb is a frame over the limit like any other.
 func TestGzipBomb(t *testing.T) {
 	var b bytes.Buffer

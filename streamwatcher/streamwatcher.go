@@ -48,7 +48,7 @@ type Config[T any] struct {
 	// application/json or application/vnd.kubernetes.protobuf; parameters such
 	// as stream=watch are ignored.
 	ContentType string
-	// ContentEncoding is "", "identity" or "gzip".
+	// ContentEncoding is "", "identity", "gzip" or its other name "x-gzip" (RFC 9110, 8.4.1.3).
 	ContentEncoding string
 	// Decoder makes the objects.
 	Decoder decode.Decoder[T]
@@ -136,7 +136,7 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	var decoded io.Reader = &w.body
 	switch strings.ToLower(strings.TrimSpace(c.ContentEncoding)) {
 	case "", "identity":
-	case "gzip":
+	case "gzip", "x-gzip":
 		decoded = gzipstream.NewReader(decoded)
 	default:
 		return nil, &Error{Reason: reason.Decode, Err: fmt.Errorf("the response has Content-Encoding %q, only gzip and identity can be read", c.ContentEncoding)}

@@ -34,5 +34,8 @@ func Example() {
 	// Output:
 	// /healthz: 200 ok
 	// /readyz: 503 pods: does not run
-	// /debug/reflectors: 200 []
+	// /debug/reflectors: 200 {
+	//   "Reflectors": [],
+	//   "ReflectorsLeftOut": 0
+	// }
 }

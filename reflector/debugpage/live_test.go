@@ -112,24 +112,27 @@ func TestLive(t *testing.T) {
 				t.Errorf("the page lacks %q", want)
 			}
 		}
-		var got []struct {
-			Status struct {
-				Name, State, ResourceVersion string
-				NextAttempt                  time.Time
-				LastRestart                  struct{ Reason, Err string }
-				Quarantined                  []struct{ Key string }
+		var shown struct {
+			Reflectors []struct {
+				Status struct {
+					Name, State, ResourceVersion string
+					NextAttempt                  time.Time
+					LastRestart                  struct{ Reason, Err string }
+					Quarantined                  []struct{ Key string }
+				}
+				Stats struct {
+					Restarts            map[string]int
+					BackoffDelaySeconds float64
+					Mailboxes           []struct{ Depth int }
+				}
+				Trouble []string
 			}
-			Stats struct {
-				Restarts            map[string]int
-				BackoffDelaySeconds float64
-				Mailboxes           []struct{ Depth int }
-			}
-			Trouble []string
 		}
 		raw := get("/")
-		if err := json.Unmarshal([]byte(raw), &got); err != nil || len(got) != 1 {
+		if err := json.Unmarshal([]byte(raw), &shown); err != nil || len(shown.Reflectors) != 1 {
 			t.Fatalf("%v:\n%s", err, raw)
 		}
+		got := shown.Reflectors
 		s, c := got[0].Status, got[0].Stats
 		if s.Name != "node <a>" || s.State != "BackingOff" || s.ResourceVersion != "120" || s.LastRestart.Reason != "forbidden" || len(s.Quarantined) != 1 ||
 			!s.NextAttempt.After(time.Now()) || c.BackoffDelaySeconds < 1 || c.BackoffDelaySeconds > 240 || c.Restarts["transport"] != 2 || c.Mailboxes[0].Depth != 4 {
@@ -140,7 +143,7 @@ func TestLive(t *testing.T) {
 		}
 		cancel()
 		<-done
-		if text := get("/"); text != "[]\n" {
+		if text := get("/"); !strings.Contains(text, `"Reflectors": []`) {
 			t.Errorf("after the end: %s", text)
 		}
 	})

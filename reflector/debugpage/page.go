@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	_ "embed" // the page's template and style
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,21 +100,26 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	limit, err := parseLimit(q)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	sources := h.cfg.Registry.Sources()
 	name, one := q.Get("reflector"), q.Has("reflector")
 	if one {
 		sources = slices.DeleteFunc(slices.Clone(sources), func(s reflector.Source) bool { return s.Status().Name != name })
 	}
+	now := time.Now()
+	views := viewsOf(sources, h.cfg.MaxAge, now)
 	var body bytes.Buffer
 	switch format {
 	case formatJSON:
 		header.Set("Content-Type", "application/json")
-		enc := json.NewEncoder(&body)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(viewsOf(sources, h.cfg.MaxAge, time.Now()))
+		err = writeJSON(&body, views, limit)
 	case formatHTML:
 		header.Set("Content-Type", "text/html; charset=utf-8")
-		v := newPageView(h.cfg, sources, time.Now())
+		v := newPageView(h.cfg, views, now)
 		v.Refresh, v.One, v.Name = refresh, one, name
 		err = page.Execute(&body, v)
 	default:
@@ -128,13 +133,47 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = body.WriteTo(w) // the reader went away
 }
 
-// accepted is the form that an Accept header asks for: HTML where it is named, as
-// browsers do, and preferred.
+// accepted is the form that an Accept header asks for: HTML where that is preferred, as browsers do, and JSON where it
+// is all the same. Who refuses both gets JSON: that can be read, and an empty answer cannot.
 func accepted(accept string) string {
-	if goautoneg.Negotiate(strings.ToLower(accept), []string{"application/json", "text/html"}) == "text/html" {
+	if quality(accept, "text", "html") > quality(accept, "application", "json") {
 		return formatHTML
 	}
 	return formatJSON
+}
+
+// quality is how much an Accept header likes a media type: the q of the most specific range that has it, and 0, which
+// is "not acceptable", where none does (RFC 9110, 12.5.1). goautoneg.Negotiate takes q=0 for an acceptable type that is
+// liked least.
+func quality(accept, major, minor string) float64 {
+	q, best := 0.0, 0
+	for _, r := range goautoneg.ParseAccept(strings.ToLower(accept)) {
+		specific := 0
+		switch {
+		case r.Type == major && r.SubType == minor:
+			specific = 3
+		case r.Type == major && r.SubType == "*":
+			specific = 2
+		case r.Type == "*" && r.SubType == "*":
+			specific = 1
+		}
+		if specific > best {
+			q, best = r.Q, specific
+		}
+	}
+	return q
+}
+
+// parseLimit returns the number of ?limit, 0 for none.
+func parseLimit(q url.Values) (int, error) {
+	if !q.Has("limit") {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(q.Get("limit"))
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("limit must be a positive number, as in 500; without it there are at most %d reflectors", sectionsShown)
+	}
+	return n, nil
 }
 
 // parseRefresh returns the seconds of ?refresh, 0 for none.

@@ -3,7 +3,6 @@ package debugpage
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -168,6 +167,10 @@ func TestBounds(t *testing.T) {
 			t.Errorf("the section lacks %q", want)
 		}
 	}
+	links := d.all(sections[0], "a")
+	if !slices.ContainsFunc(links, func(a *html.Node) bool { return attr(a, "href") == "?reflector=bad&format=json&limit=5000" }) {
+		t.Error("no link leads to all that are quarantined")
+	}
 	if n := len(text); n > 40*longShown {
 		t.Errorf("the section has %d bytes of text", n)
 	}
@@ -217,11 +220,24 @@ func TestForms(t *testing.T) {
 		{"/", "application/json, text/html;q=0.5", 200, "application/json"},
 		{"/", "text/html, application/json;q=0.5", 200, "text/html; charset=utf-8"},
 		{"/", "image/png", 200, "application/json"},
+		{"/", "text/html;q=0", 200, "application/json"},
+		{"/", "text/html; q=0.0, application/json; q=0", 200, "application/json"},
+		{"/", "text/html;q=0, text/*, */*;q=0.1", 200, "application/json"},
+		{"/", "application/json;q=0, */*", 200, "text/html; charset=utf-8"},
+		{"/", "text/*;q=0.5, */*;q=0.1", 200, "text/html; charset=utf-8"},
+		{"/", "text/html;q=0.1, */*;q=0.5", 200, "application/json"},
 		{"/", "TEXT/HTML", 200, "text/html; charset=utf-8"},
 		{"/", ";;;,,/", 200, "application/json"},
 		{"/?format=json", "", 200, "application/json"},
 		{"/?format=html", "*/*", 200, "text/html; charset=utf-8"},
 		{"/?format=yaml", "", 400, "text/plain; charset=utf-8"},
+		{"/?limit=7", "*/*", 200, "application/json"},
+		{"/?limit=7", "", 200, "text/html; charset=utf-8"},
+		{"/?limit=", "*/*", 400, "text/plain; charset=utf-8"},
+		{"/?limit=0", "*/*", 400, "text/plain; charset=utf-8"},
+		{"/?limit=-1", "*/*", 400, "text/plain; charset=utf-8"},
+		{"/?limit=all", "", 400, "text/plain; charset=utf-8"},
+		{"/?limit=99999999999999999999", "*/*", 400, "text/plain; charset=utf-8"},
 		{"/?refresh=x", "", 400, "text/plain; charset=utf-8"},
 		{"/?refresh=0.5s", "", 400, "text/plain; charset=utf-8"},
 		{"/?refresh=2h", "", 400, "text/plain; charset=utf-8"},
@@ -288,61 +304,6 @@ func TestHeaders(t *testing.T) {
 	w = get(t, Config{Registry: fakes{healthy("a", time.Now())}}, "/?reflector=b", "")
 	if d := parse(t, w); !strings.Contains(d.text(d.root), "No reflector of this name runs.") {
 		t.Error("of a name that nobody has the page does not say so")
-	}
-}
-
-// JSON has all reflectors in the order in which they started, with errors as texts and what is wrong.
-func TestJSON(t *testing.T) {
-	now := time.Now()
-	all := trouble(now)
-	w := get(t, Config{Registry: all}, "/", "*/*")
-	var got []struct {
-		Status struct {
-			Name        string
-			NextAttempt *time.Time
-			Quarantined []struct{ Key, Err string }
-			Members     []struct {
-				Key    string
-				Status struct{ Synced bool }
-			}
-		}
-		Stats struct {
-			BackoffDelaySeconds float64
-			Mailboxes           []struct {
-				Name, Policy string
-				Depth        int
-				AgeSeconds   float64
-			}
-		}
-		Trouble []string
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != len(all) || strings.Contains(w.Body.String(), "0001-01-01") {
-		t.Fatalf("%d reflectors of %d, or a time of the year 1", len(got), len(all))
-	}
-	for i, f := range all {
-		if want := strings.ToValidUTF8(f.status.Name, "\uFFFD"); len(want) == len(f.status.Name) && got[i].Status.Name != want {
-			t.Errorf("reflector %d is %q, want %q", i, got[i].Status.Name, want)
-		}
-	}
-	union, slow, carts := got[0], got[1], got[3]
-	if len(union.Status.Members) != 3 || !union.Status.Members[0].Status.Synced || !slices.Equal(union.Trouble, []string{"not synced", "backing off"}) {
-		t.Errorf("the union is %+v", union)
-	}
-	if m := slow.Stats.Mailboxes[0]; m.Name != "audit" || m.Policy != "block" || m.Depth != 64 || m.AgeSeconds != 21 || slow.Status.NextAttempt != nil {
-		t.Errorf("the slow one is %+v", slow)
-	}
-	if len(carts.Status.Quarantined) != 1200 || carts.Status.Quarantined[7].Key != "shop/cart-00007" || !strings.HasPrefix(carts.Status.Quarantined[7].Err, "json: ") {
-		t.Errorf("the quarantine has %d objects", len(carts.Status.Quarantined))
-	}
-	if got[39].Stats.BackoffDelaySeconds != 4 || got[39].Status.NextAttempt == nil {
-		t.Errorf("the last one is %+v", got[39])
-	}
-	w = get(t, Config{Registry: all}, "/?reflector=carts", "*/*")
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got) != 1 || got[0].Status.Name != "carts" {
-		t.Errorf("?reflector=carts: %d of them, %v", len(got), err)
 	}
 }
 

@@ -30,14 +30,23 @@ type view struct {
 	Trouble []string `json:",omitempty"`
 }
 
-// viewsOf returns a view of each source, in their order.
+// viewsOf returns a view of each source: those in trouble first, the worst on top, then by name. The members
+// of a union are in the order of their trouble.
 func viewsOf(sources []reflector.Source, maxAge time.Duration, now time.Time) []view {
 	all := make([]view, 0, len(sources))
 	for _, source := range sources {
 		v := view{Status: source.Status(), Stats: source.Stats()}
 		v.Trouble = troubleOf(v.Status, v.Stats, maxAge, now)
+		v.Status.Members = slices.Clone(v.Status.Members)
+		slices.SortStableFunc(v.Status.Members, func(a, b reflector.Member) int {
+			return cmp.Compare(rank(memberTrouble(a, maxAge, now)), rank(memberTrouble(b, maxAge, now)))
+		})
 		all = append(all, v)
 	}
+	slices.SortStableFunc(all, func(a, b view) int {
+		return cmp.Or(cmp.Compare(rank(a.Trouble), rank(b.Trouble)), cmp.Compare(a.Status.Name, b.Status.Name),
+			cmp.Compare(a.Status.Resource, b.Status.Resource))
+	})
 	return all
 }
 
@@ -63,12 +72,26 @@ func troubleOf(s reflector.Status, c reflector.Stats, maxAge time.Duration, now 
 	return all
 }
 
-// Bounds of the page: so many sections, and lines in a list. One reflector alone has longer lists.
+// memberTrouble is that of a reflector of a union, of which there are no Stats.
+func memberTrouble(m reflector.Member, maxAge time.Duration, now time.Time) []string {
+	return troubleOf(m.Status, reflector.Stats{}, maxAge, now)
+}
+
+// Bounds of the page and, unless ?limit says otherwise, of JSON: so many reflectors with all that is known of them,
+// and lines in a list. One reflector alone has longer lists.
 const (
 	sectionsShown = 50
 	linesShown    = 20
 	linesOfOne    = 500
 )
+
+// linesFor is how long a list of one of views may be.
+func linesFor(views []view) int {
+	if len(views) == 1 {
+		return linesOfOne
+	}
+	return linesShown
+}
 
 // pageView is what the template is given.
 type pageView struct {
@@ -120,18 +143,10 @@ type member struct {
 	Why     string
 }
 
-// newPageView puts those in trouble first, the worst on top, then by name.
-func newPageView(c Config, sources []reflector.Source, now time.Time) pageView {
+// newPageView has the views in their order.
+func newPageView(c Config, views []view, now time.Time) pageView {
 	p := pageView{Title: c.Title, Now: now, MaxAge: c.MaxAge}
-	views := viewsOf(sources, c.MaxAge, now)
-	slices.SortStableFunc(views, func(a, b view) int {
-		return cmp.Or(cmp.Compare(rank(a.Trouble), rank(b.Trouble)), cmp.Compare(a.Status.Name, b.Status.Name),
-			cmp.Compare(a.Status.Resource, b.Status.Resource))
-	})
-	lines := linesShown
-	if len(views) == 1 {
-		lines = linesOfOne
-	}
+	lines := linesFor(views)
 	for i, v := range views {
 		r := newRow(v, c.MaxAge, now, lines)
 		if i < sectionsShown {
@@ -198,14 +213,32 @@ func newRow(v view, maxAge time.Duration, now time.Time, lines int) row {
 		r.Restarts += n
 	}
 	r.Quarantined, r.QuarantinedLeft = first(v.Status.Quarantined, lines)
-	r.Mailboxes, r.MailboxesLeft = first(v.Stats.Mailboxes, lines)
-	members := make([]member, len(v.Status.Members))
-	for i, m := range v.Status.Members {
-		members[i] = member{m, troubleOf(m.Status, reflector.Stats{}, maxAge, now), why(m.Status, maxAge, now)}
+	r.Mailboxes, r.MailboxesLeft = fullest(v.Stats.Mailboxes, lines)
+	members, left := first(v.Status.Members, lines)
+	r.MembersLeft = left
+	for _, m := range members {
+		r.Members = append(r.Members, member{m, memberTrouble(m, maxAge, now), why(m.Status, maxAge, now)})
 	}
-	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(rank(a.Trouble), rank(b.Trouble)) })
-	r.Members, r.MembersLeft = first(members, lines)
 	return r
+}
+
+// fullest is first for mailboxes: where some are left out, it is not those which hold up the reflector or are behind.
+func fullest(all []reflector.Mailbox, n int) ([]reflector.Mailbox, int) {
+	if len(all) > n {
+		all = slices.Clone(all)
+		slices.SortStableFunc(all, func(a, b reflector.Mailbox) int {
+			return cmp.Or(cmp.Compare(blocks(b), blocks(a)), cmp.Compare(b.Depth, a.Depth))
+		})
+	}
+	return first(all, n)
+}
+
+// blocks is 1 where the reflector waits for m.
+func blocks(m reflector.Mailbox) int {
+	if m.BlockedSince.IsZero() {
+		return 0
+	}
+	return 1
 }
 
 // first returns the first n of all, and how many there are more.

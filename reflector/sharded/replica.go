@@ -52,6 +52,8 @@ func (c Config[T]) withDefaults() Config[T] {
 //   - While replicas go from shards to other shards, no object is in nobody's store. Test: TestNoObjectIsNobodys.
 //   - At rest each object is in the store of exactly one. Test: TestNoObjectIsNobodys, TestShardedReplicas.
 //   - What the old and the new shard have in common is untouched. Test: TestReshardLeavesCommonObjectsAlone.
+//   - An etcd that is restored meanwhile hides nothing for good: what the old shard was told of a lost history gives way
+//     to what the new one has. Test: TestRestoredWhileResharding.
 type Replica[T any] struct {
 	reflector.Collection[T]
 	cfg   Config[T]

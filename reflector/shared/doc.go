@@ -24,6 +24,8 @@
 //   - One reflector for each collection, however many leases there are and whatever
 //     words they use; none when there is no lease, or Config.Linger after the last one.
 //   - A late lease gets the snapshot first, from the store and not from the server.
+//   - Each reflector has a name that tells its collection, in logs, in metrics and on debug pages, unless
+//     Config.Reflector gives it another one.
 //   - A failed construction is an error of who asked, and is tried anew by the next one.
 //   - A Pool that was closed, and a collection nobody holds, has no goroutine, no
 //     connection and no metric series.

@@ -81,8 +81,12 @@ func (l *Lease[T]) Events(ctx context.Context) iter.Seq[reflector.Event[T]] {
 	return l.Subscribe(ctx, reflector.Subscription[T]{})
 }
 
-// Subscribe is Events with what s asks for.
+// Subscribe is Events with what s asks for. Like that of a reflector it panics where s.Validate returns an error, at
+// the call and not in the range.
 func (l *Lease[T]) Subscribe(ctx context.Context, s reflector.Subscription[T]) iter.Seq[reflector.Event[T]] {
+	if err := s.Validate(); err != nil {
+		panic(err.Error())
+	}
 	return func(yield func(reflector.Event[T]) bool) {
 		ctx, done := l.join(ctx)
 		defer done()

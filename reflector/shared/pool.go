@@ -29,6 +29,12 @@ type Config[T any] struct {
 	// Reflector, when set, may change a reflector's configuration before it is built (first
 	// sync, transform, backoff, name; a Store with indexes, which must be a new one each time). Its
 	// ListerWatcher is set and may be wrapped. The end of the connections is added in front of an OnStop.
+	//
+	// Name is set, too: the collection in the words of Scope.String, cut to 120 bytes, so "pods" for all of them
+	// and "pods of default, app=web" for some. It is a label of the metrics, which the reflector takes
+	// with it when it stops. A Pool whose collections come and go by the thousand (one for each pod, say) should
+	// give all of them one Name: the metrics then add them up, and a monitoring system does not keep
+	// series for each that there ever was.
 	Reflector func(*reflector.Config[T])
 	// Linger is how long a reflector goes on when nobody holds it, so that who comes back
 	// soon finds it running. 0 is not at all.
@@ -180,7 +186,7 @@ func (p *Pool[T]) build(s Scope) (*reflector.Reflector[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	rc := reflector.Config[T]{ListerWatcher: lw, Registry: p.cfg.Registry, Logger: p.cfg.Logger}
+	rc := reflector.Config[T]{Name: s.name(), ListerWatcher: lw, Registry: p.cfg.Registry, Logger: p.cfg.Logger}
 	if p.cfg.Reflector != nil {
 		p.cfg.Reflector(&rc)
 	}

@@ -1,7 +1,9 @@
 package shared
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +24,7 @@ type Scope struct {
 	Shard         shard.Shard
 }
 
-// String is for logs and errors: "pods of default, app=web, spec.nodeName=a".
+// String is for logs and errors, and begins the name of the reflector: "pods of default, app=web, spec.nodeName=a".
 func (s Scope) String() string {
 	words := []string{s.Resource.GroupResource().String()}
 	if s.Namespace != "" {
@@ -38,6 +40,22 @@ func (s Scope) String() string {
 		words = append(words, s.Shard.String())
 	}
 	return strings.Join(words, ", ")
+}
+
+// maxName is how long a reflector's name is at most, in bytes: each of its metric series has it, and each line of its
+// log.
+const maxName = 120
+
+// name is String for a reflector: what is too long is cut, and ends in a sum of the whole that keeps it apart from what
+// begins alike. It is the same in each process.
+func (s Scope) name() string {
+	whole := s.String()
+	if len(whole) <= maxName {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(whole))
+	end := fmt.Sprintf("... %x", sum[:4])
+	return strings.ToValidUTF8(whole[:maxName-len(end)], "") + end // a letter may have been cut in two
 }
 
 // key is a normal Scope that can be compared.

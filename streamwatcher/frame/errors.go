@@ -21,10 +21,14 @@ func (e *SyntaxError) Error() string { return e.Msg + " at byte " + strconv.Form
 type TooLargeError struct {
 	Size  int64 // bytes of the whole value
 	Limit int64
+	Deep  bool // it nests deeper than MaxDepth, whatever its size
 }
 
 // Error implements error.
 func (e *TooLargeError) Error() string {
+	if e.Deep {
+		return fmt.Sprintf("%d bytes that nest deeper than %d levels", e.Size, MaxDepth)
+	}
 	return fmt.Sprintf("%d bytes, more than the limit of %d", e.Size, e.Limit)
 }
 

@@ -31,7 +31,7 @@ func (r *Reader) SkipValue() error {
 }
 
 // Value passes over blanks and returns the text of the JSON value behind them.
-// For a value of more than limit bytes overflow (or nil) gets the first limit
+// For a value of more than limit bytes, or one that nests too deep, overflow (or nil) gets the first limit
 // bytes, the value is skipped, and the error is a *TooLargeError.
 func (r *Reader) Value(limit int, overflow func(head []byte)) ([]byte, error) {
 	if _, err := r.SkipSpace(); err != nil {
@@ -76,6 +76,7 @@ func (r *Reader) String(limit int) ([]byte, error) {
 // piece of it as it comes.
 func (r *Reader) eachPiece(f func([]byte) error) error {
 	r.scan.Reset()
+	r.scan.lax = true
 	from := r.Offset()
 	for {
 		n, done, fault := r.scan.Scan(r.buf[r.pos:r.end])
@@ -88,6 +89,7 @@ func (r *Reader) eachPiece(f func([]byte) error) error {
 		case fault != "":
 			return r.syntax(fault)
 		case done:
+			r.tooDeep = r.tooDeep || r.scan.tooDeep
 			return nil
 		case size > MaxValueBytes:
 			return &SyntaxError{Offset: from, Msg: "JSON value of more than 1 GiB"}

@@ -25,7 +25,6 @@ func TestFaults(t *testing.T) {
 		{"newline behind a backslash", "[\"\\\n\"]", 3, "control character"},
 		{"apostrophe", `['a']`, 1, "does not know"},
 		{"control byte outside of strings", "[1\x01]", 2, "does not know"},
-		{"too deep", strings.Repeat("[", MaxDepth+1), MaxDepth, "too deep"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,9 +40,36 @@ func TestFaults(t *testing.T) {
 			})
 		})
 	}
-	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
-	if err := NewReader(strings.NewReader(deep)).SkipValue(); err != nil {
-		t.Errorf("%d levels: %v", MaxDepth, err)
+}
+
+// A value that nests too deep costs itself only, as one that is too large.
+func TestTooDeepValueIsSkipped(t *testing.T) {
+	const head = `{"name":"a","x":`
+	deep := func(levels int) string {
+		return head + strings.Repeat(`[{"a":`, levels/2) + `"]}"` + strings.Repeat(`}]`, levels/2) + `}`
+	}
+	text := deep(MaxDepth-2) + deep(MaxDepth) + deep(4*MaxDepth) + ` {"b":1}`
+	each(t, text, func(t *testing.T, r *Reader) {
+		if got, err := r.Value(1<<20, nil); err != nil || string(got) != deep(MaxDepth-2) {
+			t.Fatalf("%d bytes, %v, of a value that is as deep as may be", len(got), err)
+		}
+		for _, levels := range []int{MaxDepth, 4 * MaxDepth} {
+			seen := ""
+			got, err := r.Value(1<<20, func(b []byte) { seen = string(b) })
+			var e *TooLargeError
+			if !errors.As(err, &e) || !e.Deep || e.Size != int64(len(deep(levels))) || got != nil || seen != deep(levels) {
+				t.Fatalf("%d levels: %d bytes, %v, %d handed on", levels, len(got), err, len(seen))
+			}
+			if !strings.Contains(err.Error(), "nest deeper than 10000 levels") {
+				t.Errorf("error is %q", err)
+			}
+		}
+		if got, err := r.Value(1<<20, nil); err != nil || string(got) != `{"b":1}` {
+			t.Errorf("behind them: %q, %v", got, err)
+		}
+	})
+	if _, err := ValueEnd([]byte(deep(MaxDepth))); err == nil || !strings.Contains(err.Error(), "too deep") {
+		t.Errorf("ValueEnd: %v", err)
 	}
 }
 

@@ -51,6 +51,7 @@ type Reader struct {
 	keepFrom int64 // the same, in the stream
 	limit    int
 	overflow func(head []byte)
+	tooDeep  bool // a value since Keep was
 
 	scan    JSONScanner
 	scratch []byte // the string read last
@@ -173,22 +174,22 @@ func (r *Reader) Skip(n int64) error {
 // Keep begins to hold what is consumed from here on, up to limit bytes. When it
 // turns out to be more, overflow (which may be nil) is called once with the
 // first limit bytes, they are given up, and reading goes on without holding
-// anything. Keeping ends with Kept; a second Keep before it starts anew.
+// anything. So it is at the end with what nests deeper than MaxDepth. Keeping ends with Kept; a second Keep before it starts anew.
 func (r *Reader) Keep(limit int, overflow func(head []byte)) {
 	r.keeping, r.keep, r.keepFrom = true, r.pos, r.Offset()
-	r.limit, r.overflow = limit, overflow
+	r.limit, r.overflow, r.tooDeep = limit, overflow, false
 }
 
 // Kept returns what was consumed since Keep, or a *TooLargeError with its size.
 // In both cases reading can go on behind it.
 func (r *Reader) Kept() ([]byte, error) {
 	size := r.Offset() - r.keepFrom
-	if r.keep >= 0 && size > int64(r.limit) {
+	if r.keep >= 0 && (size > int64(r.limit) || r.tooDeep) {
 		r.spill()
 	}
 	r.keeping, r.overflow = false, nil
 	if r.keep < 0 {
-		return nil, &TooLargeError{Size: size, Limit: int64(r.limit)}
+		return nil, &TooLargeError{Size: size, Limit: int64(r.limit), Deep: r.tooDeep}
 	}
 	return r.buf[r.keep:r.pos:r.pos], nil
 }

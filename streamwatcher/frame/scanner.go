@@ -18,6 +18,9 @@ type JSONScanner struct {
 	// Objects of the API are some twenty levels deep; deep is for what is below those of open.
 	open [2]uint64
 	deep []uint64
+	// lax: what nests deeper than MaxDepth is passed over, to find the end, and noted in tooDeep. Which bracket
+	// shuts which is not looked at there. Else it is a fault.
+	lax, tooDeep bool
 }
 
 // place is where in a value the scanner stands.
@@ -32,7 +35,7 @@ const (
 )
 
 // Reset makes s ready for the next value.
-func (s *JSONScanner) Reset() { s.place, s.depth = atStart, 0 }
+func (s *JSONScanner) Reset() { s.place, s.depth, s.tooDeep = atStart, 0, false }
 
 // Scan looks at the next piece p of the value. n is how many bytes of p belong
 // to the value. When done is false and fault empty, n is len(p) and the value
@@ -117,13 +120,18 @@ func (s *JSONScanner) nested(p []byte, i int) (n int, done bool, fault string) {
 				return i, true, ""
 			}
 		case open:
-			if s.depth == MaxDepth {
-				return i, false, "JSON nested too deep"
+			if s.depth >= MaxDepth {
+				if !s.lax {
+					return i, false, "JSON nested too deep"
+				}
+				s.tooDeep = true
+				s.depth++
+			} else {
+				s.push(c == '[')
 			}
-			s.push(c == '[')
 			i++
 		case shut:
-			if s.depth == 0 || s.top() != (c == ']') {
+			if s.depth == 0 || s.depth <= MaxDepth && s.top() != (c == ']') {
 				return i, false, "bracket that closes nothing"
 			}
 			i++

@@ -137,13 +137,16 @@ func TestDebugReflectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text := f.get(t, "/debug/reflectors")
-	var got []struct {
-		Status reflector.Status
-		Stats  reflector.Stats
+	var shown struct {
+		Reflectors []struct {
+			Status reflector.Status
+			Stats  reflector.Stats
+		}
 	}
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
+	if err := json.Unmarshal([]byte(text), &shown); err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
+	got := shown.Reflectors
 	if _, page := f.get(t, "/debug/reflectors?format=html"); !strings.Contains(page, "<title>nodewatch: reflectors</title>") || !strings.Contains(page, ">node-a</a>") {
 		t.Errorf("no page:\n%s", page)
 	}
