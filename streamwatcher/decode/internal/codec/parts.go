@@ -248,7 +248,7 @@ func (d *state) protoPart(f *protoField, p layout.Ptr, b []byte, start, i int, t
 	case from < 0:
 		return 0, varintError(from)
 	case !single:
-		if _, end = run(b, start, tag, f.wire); end == start {
+		if _, end = d.run(b, start, tag, f.wire); end == start {
 			return 0, io.ErrUnexpectedEOF
 		}
 	}

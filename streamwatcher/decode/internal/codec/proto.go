@@ -331,30 +331,38 @@ func (d *state) float(n *node, p layout.Ptr, b []byte, i int) (next int, err err
 	return next, nil
 }
 
+// row is the fields with one tag that were counted last: a row is looked for as that of the version before, then as a
+// part of others, and then read.
+type row struct{ start, of, n, end int }
+
 // run counts how many fields with this tag stand in a row, the first at start, and tells where
-// they end. What is damaged ends the row; who reads it will see that.
-func run(b []byte, start int, tag uint64, wire uint8) (n, end int) {
-	for i := start; i < len(b); n++ {
-		t, j := uint64(b[i]), i+1
+// they end. b is the beginning of the object. What is damaged ends the row; who reads it will see that.
+func (d *state) run(b []byte, start int, tag uint64, wire uint8) (n, end int) {
+	if r := &d.row; r.start == start && r.of == len(b) {
+		return r.n, r.end
+	}
+	for end = start; end < len(b); n++ {
+		t, j := uint64(b[end]), end+1
 		if t >= 0x80 {
-			t, j = varint(b, i)
+			t, j = varint(b, end)
 		}
 		if t != tag || j < 0 {
-			return n, i
+			break
 		}
 		if j = skip(b, j, wire); j < 0 {
-			return n, i
+			break
 		}
-		i = j
+		end = j
 	}
-	return n, len(b)
+	d.row = row{start, len(b), n, end}
+	return n, end
 }
 
 // repeated reads the fields with this tag that stand in a row into the slice at p. The first stands
 // at start, its value at i.
 func (d *state) repeated(n *node, p layout.Ptr, b []byte, start, i int, tag uint64) (next int, err error) {
 	wire, tagSize := uint8(tag&7), i-start
-	count, _ := run(b, start, tag, wire)
+	count, _ := d.run(b, start, tag, wire)
 	if count == 0 {
 		return 0, io.ErrUnexpectedEOF
 	}

@@ -281,7 +281,7 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 		}
 		end = to
 	} else {
-		if _, end = run(b, start, tag, f.wire); end == start {
+		if _, end = d.run(b, start, tag, f.wire); end == start {
 			return 0, io.ErrUnexpectedEOF
 		}
 	}

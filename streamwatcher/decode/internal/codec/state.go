@@ -23,6 +23,7 @@ type state struct {
 
 	tracker // of the version before
 	hashed  hashed
+	row     row
 	// shared says that nobody will write to the object, so that it may have parts of others.
 	shared  bool
 	shares  *shares // nil if none are remembered
@@ -94,7 +95,7 @@ func (d *state) begin(raw []byte, eager bool) {
 	}
 	d.turns++
 	d.turn = d.turns
-	d.raw, d.side, d.depth, d.hashed, d.merged = raw, d.side[:0], 0, hashed{}, false
+	d.raw, d.side, d.depth, d.hashed, d.row, d.merged = raw, d.side[:0], 0, hashed{}, row{}, false
 	d.room = minRoom + maxGrowth*len(raw)
 	d.own.Eager, d.own.Twins = eager, false
 	d.text = &d.own
