@@ -70,7 +70,7 @@ func (s *anyParts) note(b []byte, size int) {
 func (s *anyParts) begins(b []byte) *anyPart {
 	for sizes := s.sizes(b).Load(); sizes != 0; sizes >>= 16 {
 		size := int(sizes & 0xffff)
-		if size == 0 || size > len(b) || b[size-1] != b[0]+2 { // '}' and ']' stand two behind
+		if !shut(b, size) {
 			continue
 		}
 		if e, _, _ := s.find(b[:size]); e != nil {

@@ -65,7 +65,7 @@ func (d *tape) member(i int, t token, drop *dropTree, dropped bool) (next int, e
 		part := u.was[k]
 		size := part.size()
 		old, ok := u.old[string(name)]
-		if (ok || dropped) && size <= len(d.raw)-i && part.sum == d.sum(path, d.raw[i:i+size]) {
+		if (ok || dropped) && shut(d.raw[i:], size) && part.sum == d.sum(path, d.raw[i:i+size]) {
 			u.is = append(u.is, part.alone())
 			if !dropped {
 				t.kind = tokKnown

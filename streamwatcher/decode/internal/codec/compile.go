@@ -28,7 +28,7 @@ type compiler struct {
 	// paths dropped below, and the type that numbers are taken from.
 	nodes  map[nodeKey]*node
 	count  *int
-	fields *int // of messages
+	fields *int
 	proto  bool
 }
 
@@ -57,6 +57,12 @@ func (c *compiler) node(t, like reflect.Type, drop *dropTree) (*node, error) {
 		}
 	}
 	return n, err
+}
+
+// field returns the id of a field.
+func (c *compiler) field() int {
+	*c.fields++
+	return *c.fields - 1
 }
 
 // container fills in n, the node of a pointer, slice or map, and tells whether it is one.

@@ -21,6 +21,7 @@ type jsonEntry struct {
 	quoted string // the name as it stands in JSON, with quotes and colon
 	name   string
 	kind   kind
+	id     int // of fields
 	offset uintptr
 	node   *node
 	next   int // the index of the field behind it
@@ -118,7 +119,7 @@ func (c *compiler) object(o *object, fields []jsonField, drop *dropTree) error {
 		if err != nil {
 			return err
 		}
-		o.fields = append(o.fields, jsonEntry{quoted: `"` + f.name + `":`, name: f.name, kind: n.kind, offset: f.offset, node: n, next: len(o.fields) + 1, track: trackingOf(f.name, n)})
+		o.fields = append(o.fields, jsonEntry{quoted: `"` + f.name + `":`, name: f.name, kind: n.kind, id: c.field(), offset: f.offset, node: n, next: len(o.fields) + 1, track: trackingOf(f.name, n)})
 	}
 	o.names.build(o.fields)
 	return nil

@@ -20,7 +20,7 @@ type protoField struct {
 	kind kind  // of its node
 	wire uint8 // the wire type that the kind has
 
-	id     uint32 // in the plan
+	id     int // of fields
 	offset uintptr
 	share  bool // values can be shared
 	track  tracking
@@ -257,8 +257,7 @@ func (c *compiler) set(m *message, number int, f protoField) error {
 	if f.wire != wireBytes {
 		f.track = untracked
 	}
-	f.id = uint32(*c.fields)
-	*c.fields++
+	f.id = c.field()
 	m.fields[number] = f
 	return nil
 }

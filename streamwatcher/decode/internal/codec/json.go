@@ -79,7 +79,7 @@ func (d *state) members(o *object, base layout.Ptr, i int) (next int, err error)
 				if s, i, err = d.str(i + 1); err != nil {
 					return 0, within(f.name, err)
 				}
-				d.setString(layout.As[string](p), s)
+				d.setField(f.id, layout.As[string](p), s)
 			} else if d.depth <= d.tracked && f.track == trackedWhole {
 				if i, err = d.jsonPart(f.node, p, i); err != nil {
 					return 0, within(f.name, err)

@@ -289,7 +289,7 @@ func (d *state) jsonPart(n *node, p layout.Ptr, i int) (next int, err error) {
 	case c != '{' && c != '[':
 		return d.jsonValue(n.kind, n, p, i)
 	}
-	if part, size := d.before(where); part != nil && size <= len(d.raw)-i && d.stands(part, d.raw[i:i+size]) {
+	if part, size := d.before(where); part != nil && shut(d.raw[i:], size) && d.stands(part, d.raw[i:i+size]) {
 		d.takeOld(n, p, part)
 		return i + size, nil
 	}
@@ -382,7 +382,7 @@ func (d *state) passPart(name []byte, i int) (next int, err error) {
 // unchanged tells whether what was passed over at where stands at i again, and where it ends.
 func (d *state) unchanged(where uint64, i int) (next int, ok bool) {
 	part, size := d.before(where)
-	if part == nil || size > len(d.raw)-i || !d.stands(part, d.raw[i:i+size]) {
+	if part == nil || !shut(d.raw[i:], size) || !d.stands(part, d.raw[i:i+size]) {
 		return 0, false
 	}
 	d.parts = append(d.parts, part.alone())

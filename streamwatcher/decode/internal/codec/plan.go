@@ -13,7 +13,7 @@ import (
 type plan struct {
 	typ    layout.Type
 	nodes  int // one more than the largest id of a node
-	fields int // how many the messages have
+	fields int // the same of fields
 
 	// ProtoErr and JSONErr say why objects cannot be read in that encoding, if so.
 	ProtoErr, JSONErr error
@@ -49,7 +49,7 @@ func newPlan(t reflect.Type, cfg Config, drop *dropTree) *plan {
 	if p.ProtoErr == nil && p.proto.kind != aStruct {
 		p.ProtoErr = errors.New("it reads protobuf by a method of its own")
 	}
-	c = &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes}
+	c = &compiler{nodes: map[nodeKey]*node{}, count: &p.nodes, fields: &p.fields}
 	p.json, p.JSONErr = c.node(t, nil, drop)
 	if p.JSONErr == nil && p.json.kind != aStruct {
 		p.JSONErr = cmp.Or(p.json.left, errors.New("it reads JSON by a method of its own"))

@@ -190,7 +190,7 @@ func (d *state) message(m *message, base layout.Ptr, i, end int) error {
 		switch f.kind {
 		case aString:
 			if s < e || !first || d.merged { // else it is empty as it is
-				d.setField(f, layout.As[string](p), layout.SpanOf(s, e-s))
+				d.setField(f.id, layout.As[string](p), layout.SpanOf(s, e-s))
 			}
 		case aStruct:
 			if err := d.message(f.node.message, p, s, e); err != nil {

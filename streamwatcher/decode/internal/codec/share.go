@@ -60,6 +60,11 @@ func head(b []byte) []byte {
 	return b
 }
 
+// shut tells whether the JSON object or array that b begins with may have size bytes.
+func shut(b []byte, size int) bool {
+	return size > 0 && size <= len(b) && b[size-1] == b[0]+2 // '}' and ']' stand two behind
+}
+
 func newShares(n int, seeds [2]maphash.Seed) *shares {
 	s := &shares{seeds: seeds}
 	s.init(firstPlaces, n, func(e *share) uint64 { return e.sum[0] })
@@ -287,17 +292,17 @@ func (d *state) sharedProto(f *protoField, p layout.Ptr, b []byte, start, i int,
 	}
 	content := b[start:end]
 	read := func() error { return d.plainProto(f, p, b, start, i, end, tag) }
-	if len(content) > maxShare || !d.luck.try(f) {
+	if len(content) > maxShare || !d.partLuck.try(n.id) {
 		return end, d.apartIf(n.isMap(), read)
 	}
 	hash := d.hash(content)
 	first := mixed(hash, n)
 	if d.reuse(first, n, p, content) {
-		d.luck.note(f, true)
+		d.partLuck.note(n.id, true)
 		return end, nil
 	}
 	second := s.came(first)
-	d.luck.note(f, second)
+	d.partLuck.note(n.id, second)
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}
@@ -343,24 +348,30 @@ func (d *state) sharedJSON(n *node, p layout.Ptr, i int) (next int, err error) {
 	if !p.Pointee().IsNil() {
 		return 0, errAgain
 	}
+	read := func() error {
+		next, err = d.plainJSON(n.kind, n, p, i)
+		return err
+	}
+	if !d.partLuck.try(n.id) {
+		err = d.apartIf(n.isMap(), read)
+		return next, err
+	}
 	b, s := d.raw[i:], d.shares
 	lengths := s.lengthsOf(n, b)
 	second := false
 	for sizes := lengths.Load(); sizes != 0; sizes >>= 16 {
 		size := int(sizes & 0xffff)
-		if size > len(b) {
+		if !shut(b, size) {
 			continue
 		}
 		first := mixed(d.hash(b[:size]), n)
 		if d.reuse(first, n, p, b[:size]) {
+			d.partLuck.note(n.id, true)
 			return i + size, nil
 		}
 		second = second || s.didCome(first)
 	}
-	read := func() error {
-		next, err = d.plainJSON(n.kind, n, p, i)
-		return err
-	}
+	d.partLuck.note(n.id, second)
 	if err = d.apartIf(second || n.isMap(), read); err != nil {
 		return 0, err
 	}

@@ -32,8 +32,9 @@ type state struct {
 	pairing pairing
 	serial  uint8  // of the object, for words
 	intern  *words // nil if no strings are
-	luck    luck
-	merged  bool // a message of the object stands in two places
+	// textLuck is that of strings, partLuck that of what is shared.
+	textLuck, partLuck luck
+	merged             bool // a message of the object stands in two places
 	// turn is the number of the Text in use, turns how many there were.
 	turn, turns int
 	twins       [16]twin
@@ -81,7 +82,7 @@ func (p *Program) state() *state {
 	if d, ok := p.pool.Get().(*state); ok {
 		return d
 	}
-	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes), luck: make(luck, p.fields), chunks: chunks{byNode: make([]*layout.Chunk, p.nodes)}}
+	d := &state{prog: p, makers: make([]*layout.Slices, p.nodes), textLuck: make(luck, p.fields), partLuck: make(luck, p.nodes), chunks: chunks{byNode: make([]*layout.Chunk, p.nodes)}}
 	d.loose.Eager = true
 	return d
 }

@@ -116,11 +116,11 @@ func (d *state) setString(dst *string, s layout.Span) {
 	d.text.String(dst, s, d.raw, d.side)
 }
 
-// setField is setString for the string of a field.
-func (d *state) setField(f *protoField, dst *string, s layout.Span) {
-	if d.intern != nil && d.luck.try(f) {
+// setField is setString for the string of the field with this id.
+func (d *state) setField(id int, dst *string, s layout.Span) {
+	if d.intern != nil && d.textLuck.try(id) {
 		known := d.intern.findOf(d.serial, s.Of(d.raw, d.side))
-		d.luck.note(f, known != nil)
+		d.textLuck.note(id, known != nil)
 		if known != nil {
 			d.text.Known(dst, *known)
 			return
