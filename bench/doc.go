@@ -3,7 +3,7 @@
 //   - BenchmarkDecode reads a watch body from memory: framing and decoding, no network, no store.
 //   - BenchmarkWatch reads a watch over loopback into a store: plain HTTP/1.1 with 10,000
 //     pods; compressed, TLS with HTTP/1.1 and with HTTP/2 with 1,000.
-//   - BenchmarkList fills a store from a list, in a process of its own (of 10,000 pods in five): time, peak heap, heap at
+//   - BenchmarkList fills a store from a list, in a process of its own (of 10,000 pods with fields dropped in five): time, peak heap, heap at
 //     rest, a full collection; then relists of the unchanged pods. With -long also of 100,000 pods,
 //     by list and by watch-list.
 //   - BenchmarkLatency is the time from the server's write to the handler.

@@ -62,7 +62,7 @@ func (lw *ListerWatcher[T]) ask(ctx context.Context, verb string, opts metav1.Li
 	}
 	if !jsonOnly && lw.offersBoth() && refusesEncoding(ans.StatusCode) {
 		ans.close()
-		if ans, err = lw.follow(ctx, req, lw.accept(verb, true)); err != nil {
+		if ans, err = lw.authorized(ctx, req, lw.accept(verb, true)); err != nil {
 			return nil, req, err
 		}
 		if !refusesEncoding(ans.StatusCode) {
@@ -192,6 +192,9 @@ func (lw *ListerWatcher[T]) send(ctx context.Context, req *request, target *url.
 			res.err = fmt.Errorf("credential plugin %s: %w", plugin.Command, res.err)
 		}
 		err := lw.interrupted(ctx, req, a, res.err)
+		if errors.Is(res.err, errRefused) {
+			return nil, err // nothing was sent
+		}
 		lw.config.Logger.Debug("no answer", "verb", req.verb, "url", publicURL(req.url), "reason", string(err.Reason), "err", err.Error())
 		return nil, err
 	}

@@ -33,9 +33,11 @@ func (r *Reflector[T]) floor(asked string) string {
 
 // goneLocked notes that m left.
 func (u *Union[T]) goneLocked(m *member[T]) {
-	u.gone, u.goneAt = newerRV(u.gone, m.newest), time.Now()
+	u.gone = newerRV(u.gone, m.newest)
 	for _, m := range u.members {
-		m.owes = true
+		if !m.owes {
+			m.owes, m.owesSince = true, time.Now()
+		}
 	}
 }
 
@@ -80,7 +82,7 @@ func (m *member[T]) passed(rv string) (later string) {
 		later = u.merger.passed(m.id, rv)
 	}
 	m.reachedLocked(rv)
-	if time.Since(u.goneAt) < bookmarkDue {
+	if time.Since(m.owesSince) < bookmarkDue {
 		return ""
 	}
 	return later

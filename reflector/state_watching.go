@@ -25,7 +25,7 @@ import (
 //   - short_watch: a clean end long before the time, of a watch that brought nothing:
 //     watching after a wait;
 //   - expired: a list not older than what is known; in a cycle that got nowhere,
-//     the newest. At once where a wait was just over, else after one;
+//     the newest. At once where a wait was just over, though not from the third in a row on, else after one;
 //   - rv_too_large: watching again after a moment; the second time the newest list;
 //   - rv_regressed: a bookmark lies before what is known, or before what another member of the union knew a
 //     while ago and this one hides something for: the newest list;

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // UnionConfig is the whole of a union. Only Member must be set.
@@ -21,8 +20,8 @@ type UnionConfig[T any] struct {
 	Resource string
 	// Member makes the member of a key, which is the caller's name for it: a node, a namespace, a
 	// shard. It is called by Set, once each time that a key comes in, and returns a reflector that
-	// was not run and has a Store of its own. All members are of one resource and decode alike. It
-	// must not call the union. Where it panics Set does, and nothing has changed.
+	// was not run and has a Store of its own. All members are of one resource of one API server,
+	// whose resourceVersions are compared, and decode alike. It must not call the union. Where it panics Set does, and nothing has changed.
 	Member func(key string) (*Reflector[T], error)
 	// Store is filled by this union and by nothing else. Default: a new one without indexes. The
 	// functions of its indexes are called with the locks of a member's store and of the union
@@ -125,9 +124,8 @@ type Union[T any] struct {
 	// synced is closed while all members are synced, and made anew when one comes that is not.
 	synced chan struct{}
 	relist bool // a list was completed since Synced was told
-	// gone is the newest resourceVersion that members which left were told, and goneAt when the last of them did.
-	gone   string
-	goneAt time.Time
+	// gone is the newest resourceVersion that members which left were told.
+	gone string
 }
 
 // NewUnion returns a union of the members of these keys that has not started. No keys is a union

@@ -21,7 +21,8 @@ type member[T any] struct {
 	listedAt string // the resourceVersion of its last complete list
 	newest   string // the newest that it was told: of an object, a list or a bookmark
 	// owes: it is not known to be where the members were that left.
-	owes bool
+	owes      bool
+	owesSince time.Time
 	// leaving: it is not wanted any more, and goes when those that came for it are synced.
 	leaving    bool
 	successors []*member[T]
@@ -123,7 +124,7 @@ func (u *Union[T]) newMember(key string, others []*member[T]) (*member[T], error
 		}
 	}
 	u.nextID++
-	m := &member[T]{u: u, id: u.nextID, key: key, r: r, owes: true}
+	m := &member[T]{u: u, id: u.nextID, key: key, r: r, owes: true, owesSince: time.Now()}
 	r.among = m
 	return m, nil
 }
@@ -194,10 +195,10 @@ func (u *Union[T]) letGo() {
 		// A slice of its own: Status may have the old one.
 		u.members = slices.Concat(u.members[:i], u.members[i+1:])
 		m.left, m.successors = true, nil
+		u.goneLocked(m)
 		u.mu.Unlock()
 		u.detach(m)
 		u.mu.Lock()
-		u.goneLocked(m)
 	}
 	u.settling = false
 	u.tellSyncedLocked()

@@ -177,7 +177,9 @@ func (u *modelUnion) bookmark(m *member[*thing]) {
 	if p.at == len(u.h.history) {
 		p.rv = u.h.rv
 	}
-	u.goneAt = time.Time{} // a watch is never late
+	u.mu.Lock()
+	m.owesSince = time.Time{} // a watch is never late
+	u.mu.Unlock()
 	if later := m.passed(strconv.Itoa(p.rv)); later != "" {
 		u.list(m, len(u.h.history))
 	}

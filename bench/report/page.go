@@ -99,7 +99,7 @@ var sections = []section{
 	},
 	{
 		title: "List",
-		about: "From the request to a full store, each in a process of its own; of 10,000 pods over http1 a run has five, and its figure is their median. The peak is the largest heap of samples a millisecond apart, with the collector as it is by default; " +
+		about: "From the request to a full store, each in a process of its own; of 10,000 pods over http1 with fields dropped a run has five, and its figure is their median. The peak is the largest heap of samples a millisecond apart, with the collector as it is by default; " +
 			"rest is the heap when nothing happens any more; GC is a full collection then. All above what the process had before.",
 		in:     inBench("List"),
 		labels: []string{"pods", "initial", "link", "encoding", "fields"},

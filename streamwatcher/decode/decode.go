@@ -68,14 +68,14 @@ type Config struct {
 
 	// Intern is how many strings are remembered, so that objects share them: label
 	// keys, image names, node names. A string is remembered when it comes again, if it has at most
-	// 192 bytes; it then stands alone and not in its object's buffer. Each place takes 12
-	// bytes, and about 60 when it is in use. 0 remembers none, but those of DecodeShared: as many as Share.
+	// 192 bytes; it then stands alone and not in its object's buffer. Each place takes 16
+	// bytes, and about 60 more when it is in use. 0 remembers none, but those of DecodeShared: as many as Share.
 	Intern int
 
 	// Share is how many parts of objects DecodeShared remembers, so that objects share them:
 	// what pointers point to, slices and maps, of up to 4 KiB encoded. A part is remembered when the same
 	// bytes come for the second time in the same field; it is not decoded again. A place
-	// takes 26 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared; they are small at
+	// takes 34 bytes, and 48 and the part when it is in use. The tables are made by the first DecodeShared; they are small at
 	// first and grow up to this.
 	// 0 is 16384, which is enough for most collections; -1 is none: then only
 	// the versions of one object share.

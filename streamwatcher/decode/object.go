@@ -167,8 +167,8 @@ func (o *Object[T]) named() []byte {
 }
 
 // Detach gives o bytes of its own, so that it outlives the next one. buf is used
-// where it is large enough; the buffer in use is returned. As before, Meta means something for as long as Raw
-// is not overwritten. kind is that of the object which was detached before, as most objects of a list have the same.
+// where it is large enough; the buffer in use is returned. Meta means something for as long as Raw is not
+// overwritten, as that of an object which was not detached. kind is that of the object which was detached before, as most objects of a list have the same.
 func (o *Object[T]) Detach(buf []byte, kind *Kind) []byte {
 	was := o.Raw
 	o.Raw = append(buf[:0], was...)

@@ -9,7 +9,7 @@ import (
 
 // Parts are what is remembered of the bytes that an object was made of, so that its next
 // version costs only what changed: for each of its larger fields 16 bytes. They mean something to the Decoder
-// that made them. The zero value remembers nothing.
+// that made them. They stand in one variable with the strings that are the object's own. The zero value remembers nothing.
 type Parts struct{ first *codec.Part }
 
 func (p Parts) list() codec.Parts { return codec.PartsOf(p.first) }

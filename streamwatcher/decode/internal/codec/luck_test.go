@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What is looked for in vain is looked for each time at first, then once in a pause, and each time again
+// What is looked for in vain is looked for each time at first, then for some neighbours of a round, and each time again
 // when it was found.
 func TestLuck(t *testing.T) {
 	l := make(luck, 2)
@@ -24,19 +24,72 @@ func TestLuck(t *testing.T) {
 		}
 		return tried
 	}
-	for round := range 3 {
+	for time := range 3 {
 		if got := tried(patience); got != patience {
-			t.Fatalf("round %d: %d of the first %d are looked for", round, got, patience)
+			t.Fatalf("time %d: %d of the first %d are looked for", time, got, patience)
 		}
-		if got := tried(10 * pause); got != 10 {
-			t.Fatalf("round %d: then %d of %d are, want 10", round, got, 10*pause)
+		if got := tried(5 * round); got != 5*tries {
+			t.Fatalf("time %d: then %d of %d are, want %d", time, got, 5*round, 5*tries)
 		}
-		for !l.try(1) {
+		for range round {
+			if l.try(1) && l.try(1) { // and its neighbour
+				break
+			}
 		}
 		l.note(1, true)
+		l.note(1, true)
 	}
-	if l[0] != 0 {
+	if l[0] != (odds{}) {
 		t.Error("another field has its luck")
+	}
+}
+
+// What few neighbours have in common is shared, and what is in one object twice is there once, also when for long nothing
+// was.
+func TestLuckOfNeighbours(t *testing.T) {
+	for _, form := range forms {
+		p := mustCompile(t, reflect.TypeFor[corev1.Pod](), Config{Share: 1 << 10})
+		decode := func(of string, containers int) *corev1.Pod {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Name: of, UID: "u"}}}}
+			for range containers {
+				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: of, MountPath: "/"}}})
+			}
+			raw, err := form.encode(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := form.fromShared(p)(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, form.name, pod, got)
+			return got.(*corev1.Pod)
+		}
+		for i := range 2 * patience {
+			decode(fmt.Sprint("job-", i), 1)
+		}
+		owners, mounts := 0, 0
+		for set := range 2 * round {
+			var pods []*corev1.Pod
+			for range 3 {
+				pods = append(pods, decode(fmt.Sprint("set-", set), 2))
+			}
+			if set < round {
+				continue
+			}
+			if last := pods[2]; &last.OwnerReferences[0] == &pods[1].OwnerReferences[0] {
+				owners++
+			}
+			for _, pod := range pods {
+				if c := pod.Spec.Containers; &c[0].VolumeMounts[0] == &c[1].VolumeMounts[0] {
+					mounts++
+				}
+			}
+		}
+		// Some fall on the places of others, and take turns with them.
+		if owners < round*3/4 || mounts < 3*round*3/4 {
+			t.Errorf("%s: of %d sets %d share their owner, of %d pods %d their mounts", form.name, round, owners, 3*round, mounts)
+		}
 	}
 }
 
@@ -76,7 +129,7 @@ func testLuck(t *testing.T, form form) {
 		t.Error("what all have is not shared")
 	}
 	names, gates := 0, 0 // alone from here on: what falls on one place with them would take turns with them
-	for i := range 10 * pause {
+	for i := range 2 * round {
 		pod := decode(i, "host")
 		if one(pod.Spec.Hostname, last.Spec.Hostname) {
 			names++
@@ -86,9 +139,9 @@ func testLuck(t *testing.T, form form) {
 		}
 		last = pod
 	}
-	// They are seen, and then kept, in two of the pauses, or some more where something else is seen in their place meanwhile.
-	if names < 4*pause || gates < 4*pause {
-		t.Errorf("of %d host names %d are shared, of as many gates %d", 10*pause, names, gates)
+	// They are seen, and then kept, in one of the rounds.
+	if names < round/2 || gates < round/2 {
+		t.Errorf("of %d host names %d are shared, of as many gates %d", 2*round, names, gates)
 	}
 }
 
@@ -97,7 +150,10 @@ func testLuck(t *testing.T, form form) {
 func TestEmptyStringsOverride(t *testing.T) {
 	const name, generateName, namespace = "\x0a\x01n", "\x12\x01g", "\x1a\x01s" // the fields 1, 2 and 3
 	const noName, noGenerateName = "\x0a\x00", "\x12\x00"
-	meta := func(s string) string { return "\x0a" + string(rune(len(s))) + s }
+	field := func(number int, s string) string {
+		return string([]byte{byte(number<<3 | wireBytes), byte(len(s))}) + s
+	}
+	meta := func(s string) string { return field(1, s) }
 	for _, of := range []string{
 		meta(name + noName),
 		meta(generateName + noGenerateName),
@@ -106,6 +162,9 @@ func TestEmptyStringsOverride(t *testing.T) {
 		meta(name+generateName) + meta(noGenerateName),
 		meta(name+generateName) + meta(noName+namespace) + meta(noGenerateName),
 		meta(noName + name + noName),
+		// spec.securityContext.seLinuxOptions.user, by pointers that stand twice
+		field(2, field(14, field(1, field(1, "u")))+field(14, field(1, field(1, "")))),
+		field(2, field(14, field(1, field(1, "u"))+field(1, field(1, "")))),
 	} {
 		raw := []byte(of)
 		want, err := full(gogo(reflect.TypeFor[corev1.Pod]()))(raw)

@@ -19,15 +19,16 @@ func (p *places[T]) size() int { return len(p.current.Load().slots) }
 // What is put into more than a quarter of the places makes them more, up to the limit, and is found afterwards.
 func TestPlacesGrow(t *testing.T) {
 	p := countingPlaces(16, 100)
+	value := func(i int) uint64 { return uint64(i+1)<<40 | uint64(i*7) }
 	for i, want := range []int{16, 16, 16, 16, 32, 32, 32, 32, 32, 32, 32, 32, 32, 64} { // a growth begins to count anew
-		v := uint64(i * 7)
+		v := value(i)
 		p.store(v, &v)
 		if got := p.size(); got != want {
 			t.Fatalf("%d places after %d values, want %d", got, i+1, want)
 		}
 		for j := range i + 1 {
-			table, v := p.current.Load(), uint64(j*7)
-			if at := table.slots[table.at(v)].at.Load(); at == nil || *at != v {
+			table, v := p.current.Load(), value(j)
+			if at := table.slots[table.at(v)].find(v); at == nil || *at != v {
 				t.Fatalf("after %d values the one of %d is not there", i+1, j+1)
 			}
 		}
@@ -52,7 +53,7 @@ func TestPlacesPartRivals(t *testing.T) {
 	for range 20 {
 		for _, v := range []uint64{3, 3 + 16} {
 			table := p.current.Load()
-			if at := table.slots[table.at(v)].at.Load(); at == nil || *at != v {
+			if at := table.slots[table.at(v)].find(v); at == nil || *at != v {
 				p.store(v, &v)
 			}
 		}
@@ -121,7 +122,7 @@ func TestPlacesOfGoroutines(t *testing.T) {
 			for i := range uint64(3000) {
 				v := (i*4 + g) * 0x9E3779B97F4A7C15
 				table := p.current.Load()
-				if at := table.slots[table.at(v)].at.Load(); at != nil && table.at(*at) != table.at(v) && table.at(*at) != table.at(v)-1 {
+				if at := table.slots[table.at(v)].find(v); at != nil && table.at(*at) != table.at(v) && table.at(*at) != table.at(v)-1 {
 					t.Errorf("%d is at the place of %d", *at, v)
 				}
 				p.miss(table, v%100<<32)

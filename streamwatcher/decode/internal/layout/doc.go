@@ -21,6 +21,8 @@
 //     one of the same underlying type: a named string as string, a map of named
 //     strings as a map of strings.
 //  3. The bytes given to Text.Finish are those that the offsets were counted in.
+//     The element type of FinishBehind has no pointers, and a size that is a multiple of 8. What
+//     Moved is told is a copy has the same bytes.
 //  4. A variable whose strings are still in a Text moves by Slices alone, which
 //     tells the Text of it.
 //
