@@ -31,9 +31,9 @@ func TestLuck(t *testing.T) {
 		if got := tried(5 * round); got != 5*tries {
 			t.Fatalf("time %d: then %d of %d are, want %d", time, got, 5*round, 5*tries)
 		}
-		for range round {
-			if l.try(1) && l.try(1) { // and its neighbour
-				break
+		for neighbours := 0; neighbours < 2; {
+			if neighbours++; !l.try(1) {
+				neighbours = 0
 			}
 		}
 		l.note(1, true)
