@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewatch-go/nodewatch/internal/ctxerr"
+	"github.com/nodewatch-go/nodewatch/internal/gzipstream"
 	"github.com/nodewatch-go/nodewatch/internal/origin"
 	"github.com/nodewatch-go/nodewatch/reflector/reason"
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
@@ -266,8 +267,5 @@ func contentType(ans *answer) string {
 	return mediaJSON
 }
 
-// isGzip reports whether the body is gzip, by either of its names (RFC 9110, 8.4.1.3).
-func isGzip(ans *answer) bool {
-	coding := ans.Header.Get("Content-Encoding")
-	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
-}
+// isGzip reports whether the body is gzip.
+func isGzip(ans *answer) bool { return gzipstream.IsName(ans.Header.Get("Content-Encoding")) }

@@ -103,12 +103,7 @@ func (s *session) relistRV() string {
 
 // newest returns the newest resourceVersion of which the store has something. A
 // list from before would take back what is there.
-func (s *session) newest() string {
-	if s.rv == "" || olderRV(s.rv, s.heard) {
-		return s.heard
-	}
-	return s.rv
-}
+func (s *session) newest() string { return newerRV(s.rv, s.heard) }
 
 // lags notes an answer that the resourceVersion is too large, and reports
 // whether the server may be asked for it once more.

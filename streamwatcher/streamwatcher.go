@@ -134,9 +134,9 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	w.body = body{src: c.Body, transfer: c.Transfer, bite: w.idle, lastByte: time.Now()}
 
 	var decoded io.Reader = &w.body
-	switch strings.ToLower(strings.TrimSpace(c.ContentEncoding)) {
-	case "", "identity":
-	case "gzip", "x-gzip":
+	switch coding := strings.TrimSpace(c.ContentEncoding); {
+	case coding == "", strings.EqualFold(coding, "identity"):
+	case gzipstream.IsName(coding):
 		decoded = gzipstream.NewReader(decoded)
 	default:
 		return nil, &Error{Reason: reason.Decode, Err: fmt.Errorf("the response has Content-Encoding %q, only gzip and identity can be read", c.ContentEncoding)}

@@ -7,10 +7,16 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/nodewatch-go/nodewatch/streamwatcher/frame"
 )
+
+// IsName reports whether a Content-Encoding is gzip, by either of its names (RFC 9110, 8.4.1.3).
+func IsName(coding string) bool {
+	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
+}
 
 // Reader decompresses one stream. It is not safe for use by several goroutines.
 type Reader struct {

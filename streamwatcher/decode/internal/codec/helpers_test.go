@@ -7,6 +7,7 @@ import (
 	"sort"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apifuzzer "k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
@@ -92,6 +93,21 @@ type form struct {
 var forms = []form{
 	{"protobuf", func(obj any) ([]byte, error) { return obj.(protoObject).Marshal() }, protobuf, (*Program).ProtobufShared, gogo},
 	{"json", json.Marshal, fromJSON, (*Program).JSONShared, sigs},
+}
+
+// readShared returns what p makes of pod for a store that shares parts, which is the same.
+func (f form) readShared(t testing.TB, p *Program, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	raw, err := f.encode(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.fromShared(p)(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, f.name, pod, got)
+	return got.(*corev1.Pod)
 }
 
 // A version is an object that others have parts of, and what its next one needs.

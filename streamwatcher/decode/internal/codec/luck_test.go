@@ -54,16 +54,7 @@ func TestLuckOfNeighbours(t *testing.T) {
 			for range containers {
 				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: of, MountPath: "/"}}})
 			}
-			raw, err := form.encode(pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := form.fromShared(p)(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, form.name, pod, got)
-			return got.(*corev1.Pod)
+			return form.readShared(t, p, pod)
 		}
 		for i := range 2 * patience {
 			decode(fmt.Sprint("job-", i), 1)
@@ -108,16 +99,7 @@ func testLuck(t *testing.T, form form) {
 			Spec: corev1.PodSpec{Hostname: hostname, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: corev1.PodConditionType(hostname)}},
 				ImagePullSecrets: secrets},
 		}
-		raw, err := form.encode(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := form.fromShared(p)(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, form.name, pod, got)
-		return got.(*corev1.Pod)
+		return form.readShared(t, p, pod)
 	}
 	one := func(a, b string) bool { return unsafe.StringData(a) == unsafe.StringData(b) }
 	registry := corev1.LocalObjectReference{Name: "registry"}

@@ -154,16 +154,7 @@ func TestMapsAreSharedSoon(t *testing.T) {
 		p := mustCompile(t, reflect.TypeFor[corev1.Pod](), Config{Share: 4096})
 		decode := func(labels, selector map[string]string) *corev1.Pod {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeSelector: selector}}
-			raw, err := form.encode(pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := form.fromShared(p)(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, form.name, pod, got)
-			return got.(*corev1.Pod)
+			return form.readShared(t, p, pod)
 		}
 		at := func(m map[string]string) uintptr { return reflect.ValueOf(m).Pointer() }
 		a := decode(map[string]string{"app": "web"}, nil)

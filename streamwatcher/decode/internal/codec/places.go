@@ -87,6 +87,16 @@ func (t *table[T]) after(i int) int {
 	return 0
 }
 
+// vacant returns where something new with this hash goes, of the two places where it can stand: a free one, else either.
+func (t *table[T]) vacant(hash uint64) int {
+	i := t.at(hash)
+	j := t.after(i)
+	if !t.slots[i].free() && (t.slots[j].free() || hash>>63 == 1) {
+		return j
+	}
+	return i
+}
+
 // store puts e into the place of its hash.
 func (p *places[T]) store(hash uint64, e *T) {
 	t := p.current.Load()

@@ -31,19 +31,15 @@ func (q *quantities) parse(b []byte, full bool) (resource.Quantity, error) {
 	i := t.at(h)
 	e := t.slots[i].find(h)
 	if e == nil || e.text != string(b) {
-		j := t.after(i)
-		other := t.slots[j].find(h)
+		other := t.slots[t.after(i)].find(h)
 		if other == nil || other.text != string(b) {
 			text := string(b)
 			v, err := resource.ParseQuantity(text)
 			if err != nil || !copies(&v) {
 				return filled(v, full && err == nil), err
 			}
-			if !t.slots[i].free() && (t.slots[j].free() || h>>63 == 1) {
-				i = j
-			}
 			other = &quantity{text, v, filled(v, true)}
-			q.put(t, i, h, other)
+			q.put(t, t.vacant(h), h, other)
 		}
 		e = other
 	}

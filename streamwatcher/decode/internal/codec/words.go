@@ -42,8 +42,7 @@ func (w *words) findOf(object uint8, b []byte) *string {
 	if e := first.find(h); e != nil && *e == string(b) {
 		return e
 	}
-	j := t.after(i)
-	second := &t.slots[j]
+	second := &t.slots[t.after(i)]
 	if e := second.find(h); e != nil && *e == string(b) {
 		return e
 	}
@@ -59,11 +58,8 @@ func (w *words) findOf(object uint8, b []byte) *string {
 	if before == sight && object != 0 {
 		return nil
 	}
-	if !first.free() && (second.free() || h>>63 == 1) {
-		i = j
-	}
 	e := layout.Beside(b)
-	w.put(t, i, h, e)
+	w.put(t, t.vacant(h), h, e)
 	return e
 }
 
@@ -85,15 +81,11 @@ func (w *words) get(b []byte) string {
 	if e := t.slots[i].find(h); e != nil && *e == string(b) {
 		return *e
 	}
-	j := t.after(i)
-	if e := t.slots[j].find(h); e != nil && *e == string(b) {
+	if e := t.slots[t.after(i)].find(h); e != nil && *e == string(b) {
 		return *e
 	}
-	if !t.slots[i].free() && (t.slots[j].free() || h>>63 == 1) {
-		i = j
-	}
 	e := layout.Beside(b)
-	w.put(t, i, h, e)
+	w.put(t, t.vacant(h), h, e)
 	return *e
 }
 
@@ -105,28 +97,25 @@ func (d *state) known(s layout.Span) *string {
 	return d.intern.findOf(d.serial, s.Of(d.raw, d.side))
 }
 
-// setString makes the string at dst that of s.
-func (d *state) setString(dst *string, s layout.Span) {
+// setString makes the string at dst that of s, and tells whether it is a word.
+func (d *state) setString(dst *string, s layout.Span) (isWord bool) {
 	if d.intern != nil {
 		if known := d.intern.findOf(d.serial, s.Of(d.raw, d.side)); known != nil {
 			d.text.Known(dst, *known)
-			return
+			return true
 		}
 	}
 	d.text.String(dst, s, d.raw, d.side)
+	return false
 }
 
 // setField is setString for the string of the field with this id.
 func (d *state) setField(id int, dst *string, s layout.Span) {
-	if d.intern != nil && d.textLuck.try(id) {
-		known := d.intern.findOf(d.serial, s.Of(d.raw, d.side))
-		d.textLuck.note(id, known != nil)
-		if known != nil {
-			d.text.Known(dst, *known)
-			return
-		}
+	if d.intern == nil || !d.textLuck.try(id) {
+		d.text.String(dst, s, d.raw, d.side)
+		return
 	}
-	d.text.String(dst, s, d.raw, d.side)
+	d.textLuck.note(id, d.setString(dst, s))
 }
 
 // word is s as a part of a map's entry.
