@@ -103,7 +103,12 @@ func (s *session) relistRV() string {
 
 // newest returns the newest resourceVersion of which the store has something. A
 // list from before would take back what is there.
-func (s *session) newest() string { return newerRV(s.rv, s.heard) }
+func (s *session) newest() string {
+	if s.rv == "" || olderRV(s.rv, s.heard) {
+		return s.heard
+	}
+	return s.rv
+}
 
 // lags notes an answer that the resourceVersion is too large, and reports
 // whether the server may be asked for it once more.
