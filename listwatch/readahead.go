@@ -3,49 +3,93 @@ package listwatch
 import (
 	"net"
 	"sync"
+	"syscall"
 )
 
-// bufferPool is a sync.Pool of the buffers of busy connections.
+// aheadSizes are how much of a busy connection is read at once. The first is some seven pods in JSON. The
+// larger ones are for who falls behind a server that sends as fast as it can, as with a list or after an outage: fewer reads
+// wake the server less often, which costs both more than the reads. More bring no more speed, see docs/design.md.
+var aheadSizes = [...]int{64 << 10, 256 << 10, 1 << 20}
+
+// aheadBuffers are the buffers of busy connections, one pool for each of aheadSizes.
+type aheadBuffers [len(aheadSizes)]bufferPool
+
+// bufferPool is a sync.Pool of *[]byte.
 type bufferPool interface {
-	Get() any // a *[]byte of aheadBytes
+	Get() any
 	Put(any)
 }
 
-// aheadBytes is how much of a busy connection is read at once: some seven pods in JSON. More
-// bring no more speed, see docs/design.md.
-const aheadBytes = 64 << 10
-
 // readAhead is a connection that is read in large pieces as long as there is much to read, and that holds no
-// memory while it waits, unless what came last filled the caller's buffer to the byte. net/http's own buffer is of one size for as long as the connection
+// memory while it waits. net/http's own buffer is of one size for as long as the connection
 // lives: a small one takes two system calls for an event, a large one is held by each
 // idle watch. It stands below TLS, where a read would bring one record at most.
 type readAhead struct {
 	net.Conn
-	buffers bufferPool
+	buffers *aheadBuffers
+	// arrived reads what is there and waits for nothing: it returns 0 and no error if nothing is, or if only a read
+	// that waits can tell what is wrong. nil if the connection has no such read: then the last of a burst may wait in the
+	// smallest buffer.
+	arrived func(p []byte) (int, error)
 
 	mu    sync.Mutex // guards what follows; reads are one after another, as net.Conn's own
+	step  int        // of aheadSizes, how many are in reach of the next read
 	buf   *[]byte    // nil while nothing is ahead
+	from  int        // the pool of buf
 	ahead []byte     // the part of buf that is not handed out
 	err   error      // that came with it
-	more  bool       // the last read got all that it could take
+}
+
+func newReadAhead(conn net.Conn, buffers *aheadBuffers) *readAhead {
+	c := &readAhead{Conn: conn, buffers: buffers}
+	if sys, ok := conn.(syscall.Conn); ok {
+		if raw, err := sys.SyscallConn(); err == nil {
+			c.arrived = readArrived(conn, raw)
+		}
+	}
+	return c
 }
 
 // Read implements net.Conn.
 func (c *readAhead) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.buf != nil {
+	if c.buf != nil || c.step > 0 && len(p) < aheadSizes[c.step-1] && c.fill() {
 		return c.handOut(p)
 	}
-	if !c.more || len(p) >= aheadBytes {
-		n, err := c.Conn.Read(p)
-		c.more = n == len(p)
-		return n, err
+	n, err := c.Conn.Read(p)
+	c.step = 0
+	if n == len(p) {
+		c.step = 1
 	}
-	c.buf = c.buffers.Get().(*[]byte)
-	n, err := c.Conn.Read(*c.buf)
-	c.ahead, c.err, c.more = (*c.buf)[:n], err, n == aheadBytes
-	return c.handOut(p)
+	return n, err
+}
+
+// fill reads ahead, and tells whether something came. The next time it reads more or less by how much that was.
+func (c *readAhead) fill() (came bool) {
+	c.from = c.step - 1
+	c.buf = c.buffers[c.from].Get().(*[]byte)
+	size := len(*c.buf)
+	read := c.arrived
+	if read == nil {
+		read = c.Conn.Read
+	}
+	n, err := read(*c.buf)
+	switch {
+	case n == 0 && err == nil:
+		c.release()
+		return false
+	case c.arrived == nil:
+		if n < size {
+			c.step = 0
+		}
+	case n == size:
+		c.step = min(c.step+1, len(aheadSizes))
+	case n < size/4:
+		c.step--
+	}
+	c.ahead, c.err = (*c.buf)[:n], err
+	return true
 }
 
 // handOut copies what is ahead to p. When that is all, it gives the buffer back and returns the
@@ -55,15 +99,23 @@ func (c *readAhead) handOut(p []byte) (int, error) {
 	if c.ahead = c.ahead[n:]; len(c.ahead) > 0 {
 		return n, nil
 	}
-	c.buffers.Put(c.buf)
 	err := c.err
-	c.buf, c.ahead, c.err = nil, nil, nil
+	c.release()
 	return n, err
 }
 
-func newAheadBuffers() bufferPool {
-	return &sync.Pool{New: func() any {
-		buf := make([]byte, aheadBytes)
-		return &buf
-	}}
+func (c *readAhead) release() {
+	c.buffers[c.from].Put(c.buf)
+	c.buf, c.ahead, c.err = nil, nil, nil
+}
+
+func newAheadBuffers() *aheadBuffers {
+	b := new(aheadBuffers)
+	for i, size := range aheadSizes {
+		b[i] = &sync.Pool{New: func() any {
+			buf := make([]byte, size)
+			return &buf
+		}}
+	}
+	return b
 }

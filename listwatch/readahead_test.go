@@ -6,23 +6,45 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-// countedBuffers is a pool that knows how many of its buffers are out.
+// countedBuffers are pools that know how many of their buffers are out.
 type countedBuffers struct{ out, most int }
 
-func (b *countedBuffers) Get() any {
+func (b *countedBuffers) pools() *aheadBuffers {
+	pools := new(aheadBuffers)
+	for i, size := range aheadSizes {
+		pools[i] = countedPool{b, size}
+	}
+	return pools
+}
+
+type countedPool struct {
+	*countedBuffers
+	size int
+}
+
+func (b countedPool) Get() any {
 	b.out++
 	b.most = max(b.most, b.out)
-	buf := make([]byte, aheadBytes)
+	buf := make([]byte, b.size)
 	return &buf
 }
 
-func (b *countedBuffers) Put(any) { b.out-- }
+func (b countedPool) Put(buf any) {
+	b.out--
+	if len(*buf.(*[]byte)) != b.size {
+		panic("a buffer is in the wrong pool")
+	}
+}
 
-// script is a connection of which each read returns at most the next piece.
+// script is a connection of which each read returns at most the next piece. A piece of no bytes is a
+// moment in which nothing has arrived.
 type script struct {
 	net.Conn
 	pieces [][]byte
@@ -31,8 +53,20 @@ type script struct {
 	reads  int
 }
 
+// arrived is a read that does not wait.
+func (s *script) arrived(p []byte) (int, error) {
+	if len(s.pieces) > 0 && len(s.pieces[0]) == 0 {
+		s.pieces = s.pieces[1:]
+		return 0, nil
+	}
+	return s.Read(p)
+}
+
 func (s *script) Read(p []byte) (int, error) {
 	s.reads++
+	for len(s.pieces) > 0 && len(s.pieces[0]) == 0 {
+		s.pieces = s.pieces[1:]
+	}
 	if len(s.pieces) == 0 {
 		return 0, s.err
 	}
@@ -49,23 +83,29 @@ func (s *script) Read(p []byte) (int, error) {
 // However it comes and is asked for, what is read is what came, then the error, and no buffer is kept.
 func TestReadAheadKeepsTheBytes(t *testing.T) {
 	reset := errors.New("connection reset")
-	for seed := range uint64(200) {
+	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		want := make([]byte, r.IntN(400<<10))
-		for i := range want {
-			want[i] = byte(r.Uint32())
+		want := make([]byte, r.IntN([]int{400 << 10, 6 << 20}[seed/2%2]))
+		if _, err := rand.NewChaCha8([32]byte{byte(seed)}).Read(want); err != nil {
+			t.Fatal(err)
 		}
 		s := &script{err: reset, with: seed%2 == 0}
 		for rest := want; len(rest) > 0; {
-			n := min(1+r.IntN(1+r.IntN(150<<10)), len(rest))
+			n := min(1+r.IntN(1+r.IntN([]int{150 << 10, 2 << 20}[seed/2%2])), len(rest))
 			s.pieces, rest = append(s.pieces, bytes.Clone(rest[:n])), rest[n:]
+			if r.IntN(4) == 0 {
+				s.pieces = append(s.pieces, nil)
+			}
 		}
 		buffers := &countedBuffers{}
-		c := &readAhead{Conn: s, buffers: buffers}
+		c := &readAhead{Conn: s, buffers: buffers.pools()}
+		if seed%3 > 0 {
+			c.arrived = s.arrived
+		}
 		var got []byte
 		var err error
 		for err == nil {
-			p := make([]byte, []int{1, 2, 100, 4096, 4096, 32 << 10, aheadBytes, 100 << 10}[r.IntN(8)])
+			p := make([]byte, []int{1 + r.IntN(100), 4096, 4096, 32 << 10, aheadSizes[0], 100 << 10, aheadSizes[2] + 1}[r.IntN(7)])
 			var n int
 			n, err = c.Read(p)
 			got = append(got, p[:n]...)
@@ -79,20 +119,52 @@ func TestReadAheadKeepsTheBytes(t *testing.T) {
 	}
 }
 
-// A busy connection is read in large pieces, though it is asked for small ones.
+// A busy connection is read in large pieces, though it is asked for small ones; in larger ones the more there
+// is each time, and in small ones again when there is little.
 func TestReadAheadOfABusyConnection(t *testing.T) {
-	const total = 4 << 20
-	s := &script{pieces: [][]byte{make([]byte, total)}, err: io.EOF}
-	c := &readAhead{Conn: s, buffers: &countedBuffers{}}
-	got := 0
-	for p := make([]byte, 4<<10); ; {
-		n, err := c.Read(p)
-		if got += n; err != nil {
-			break
+	const total = 16 << 20
+	for _, waits := range []bool{true, false} {
+		s := &script{pieces: [][]byte{make([]byte, total)}, err: io.EOF}
+		c := &readAhead{Conn: s, buffers: new(countedBuffers).pools()}
+		largest := aheadSizes[0]
+		if !waits {
+			c.arrived, largest = s.arrived, aheadSizes[len(aheadSizes)-1]
+		}
+		got := 0
+		for p := make([]byte, 4<<10); ; {
+			n, err := c.Read(p)
+			if got += n; err != nil {
+				break
+			}
+		}
+		if most := total/largest + 2*len(aheadSizes); got != total || s.reads > most {
+			t.Errorf("waits %v: %d bytes in %d reads, want at most %d", waits, got, s.reads, most)
 		}
 	}
-	if most := total/aheadBytes + 3; got != total || s.reads > most {
-		t.Errorf("%d bytes in %d reads, want at most %d", got, s.reads, most)
+}
+
+// After a burst the buffers become smaller again, a step with each read that brings little.
+func TestReadAheadAfterABurst(t *testing.T) {
+	s := &script{pieces: [][]byte{make([]byte, 4<<20)}}
+	c := &readAhead{Conn: s, buffers: new(countedBuffers).pools(), arrived: s.arrived}
+	p := make([]byte, 4<<10)
+	read := func() {
+		if _, err := c.Read(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(s.pieces) > 0 || c.buf != nil {
+		read()
+	}
+	if c.step != len(aheadSizes) {
+		t.Fatalf("step %d after a burst", c.step)
+	}
+	for want := len(aheadSizes) - 1; want >= 0; want-- {
+		s.pieces = [][]byte{make([]byte, len(p))}
+		read()
+		if c.step != want {
+			t.Errorf("step %d after little was there, want %d", c.step, want)
+		}
 	}
 }
 
@@ -103,7 +175,7 @@ func TestReadAheadOfAQuietConnection(t *testing.T) {
 		defer server.Close()
 		defer client.Close()
 		buffers := &countedBuffers{}
-		c := &readAhead{Conn: client, buffers: buffers}
+		c := &readAhead{Conn: client, buffers: buffers.pools()}
 		var got int
 		go func() {
 			for p := make([]byte, 4<<10); ; {
@@ -129,4 +201,94 @@ func TestReadAheadOfAQuietConnection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Over TCP too no buffer is held while it waits, however the burst before it ended, and what ends the connection is said
+// as package net says it.
+func TestReadAheadOverTCP(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		client, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		buffers := &countedBuffers{}
+		c := newReadAhead(client, buffers.pools())
+		const burst = 3 << 20
+		go server.Write(make([]byte, burst))
+		got, p := 0, make([]byte, 4<<10)
+		for got < burst {
+			n, err := c.Read(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += n
+		}
+		if buffers.most != 1 {
+			t.Errorf("%d buffers were out at one time while %d bytes were read", buffers.most, got)
+		}
+		if c.step == 0 {
+			c.step = 1 // as where the last piece was a large one
+		}
+		if c.arrived != nil && c.fill() || buffers.out != 0 {
+			t.Errorf("%d buffers are held where nothing has arrived", buffers.out)
+		}
+		if reset {
+			if err := server.(*net.TCPConn).SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.Close()
+		c.step = 1
+		for err == nil {
+			_, err = c.Read(p)
+		}
+		var said *net.OpError
+		switch {
+		case !reset && err != io.EOF:
+			t.Errorf("%v at the end", err)
+		case reset && (!errors.As(err, &said) || !errors.Is(err, syscall.ECONNRESET) || said.Op != "read"):
+			t.Errorf("%v after a reset", err)
+		}
+		if buffers.out != 0 {
+			t.Errorf("%d buffers are held at the end", buffers.out)
+		}
+	}
+}
+
+// A deadline that passed and a connection that was closed are told by the read that waits.
+func TestReadAheadDeadline(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newReadAhead(client, newAheadBuffers())
+	ends := func(want error) {
+		t.Helper()
+		c.step = 1
+		if n, err := c.Read(make([]byte, 10)); n != 0 || !errors.Is(err, want) {
+			t.Errorf("%d bytes and %v, want %v", n, err, want)
+		}
+	}
+	if err := client.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	ends(os.ErrDeadlineExceeded)
+	client.Close()
+	ends(net.ErrClosed)
 }

@@ -280,6 +280,6 @@ func attemptDialer(dial func(context.Context, string, string) (net.Conn, error),
 		if a != nil {
 			a.own(conn)
 		}
-		return &readAhead{Conn: conn, buffers: buffers}, nil
+		return newReadAhead(conn, buffers), nil
 	}
 }

@@ -35,6 +35,7 @@ func (c *Chunk) Take(n, usual int) Ptr {
 		k := max(n, usual-c.used)
 		c.made = header{}
 		c.madeV.Grow(k)
+		own(c.made.data, uintptr(k)*c.size)
 		c.at, c.left = c.made.data, k
 		c.made = header{}
 	}

@@ -80,7 +80,22 @@ type Type struct {
 func TypeOf(t reflect.Type) Type { return Type{Go: t, Size: t.Size()} }
 
 // New returns a new zero variable.
-func (t *Type) New() Ptr { return Ptr{reflect.New(t.Go).UnsafePointer()} }
+func (t *Type) New() Ptr {
+	p := reflect.New(t.Go).UnsafePointer()
+	own(p, t.Size)
+	return Ptr{p}
+}
+
+// own writes to each page of the size bytes at p, which are new and zero. Memory that the process has from the
+// system a moment ago is read first otherwise, as a field is looked at before it is set: the system then
+// puts a page of zeros there that all share, replaces it at the first write, and interrupts all
+// processors for that. In a list, whose memory is all new, it took a fifth of the processor time.
+func own(p unsafe.Pointer, size uintptr) {
+	const page = 4096 // or a multiple
+	for at := uintptr(0); at < size; at += page - (uintptr(p)+at)%page {
+		*(*byte)(unsafe.Add(p, at)) = 0
+	}
+}
 
 // Copy copies the variable at src to dst. What it points to is shared then.
 func (t *Type) Copy(dst, src Ptr) { t.Value(dst).Elem().Set(t.Value(src).Elem()) }

@@ -329,3 +329,29 @@ func TestFinishBehind(t *testing.T) {
 		}
 	}
 }
+
+// A new variable is written to once in each page that it lies in, and nothing else is: not what stands before or behind
+// it, and nothing where it has no size.
+func TestOwn(t *testing.T) {
+	const page = 4096
+	room := make([]byte, 4*page)
+	first := int(-uintptr(unsafe.Pointer(&room[0])) % page) // where the first whole page begins
+	for _, size := range []int{0, 1, 8, page - 1, page, page + 1, 2*page + 2} {
+		for _, at := range []int{first, first + 1, first + page - 1, first + page - 8} {
+			for i := range room {
+				room[i] = 1
+			}
+			own(unsafe.Pointer(&room[at]), uintptr(size))
+			for i := range room {
+				in := i >= at && i < at+size
+				want := byte(1)
+				if in && (i == at || (i-first)%page == 0) {
+					want = 0
+				}
+				if room[i] != want {
+					t.Fatalf("%d bytes %d behind the beginning of a page: byte %d is %d", size, at-first, i-at, room[i])
+				}
+			}
+		}
+	}
+}

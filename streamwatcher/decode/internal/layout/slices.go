@@ -58,6 +58,7 @@ func (s *Slices) Make(dst Ptr, n int) Ptr {
 	s.madeV.Grow(n)
 	h := s.made
 	s.made = header{}
+	own(h.data, uintptr(n)*s.size)
 	h.len, h.cap = n, n
 	*(*header)(dst.p) = h
 	return Ptr{h.data}
