@@ -29,6 +29,7 @@ type attempt struct {
 	shaking bool          // a connection is there and in its TLS handshake
 	dialed  []func() bool // stop closing the connection at ctx's end
 	secret  string        // the Authorization header that was sent
+	conn    *readAhead    // that the request was sent on, nil if it is not known
 }
 
 // limits are the timeouts of one attempt.
@@ -51,8 +52,8 @@ func newAttempt(parent context.Context, l limits) (*attempt, context.Context) {
 	ctx := context.WithValue(a.ctx, attemptKey{}, a)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { a.connecting() },
-		GotConn: func(httptrace.GotConnInfo) {
-			a.connected()
+		GotConn: func(info httptrace.GotConnInfo) {
+			a.connected(info.Conn)
 			a.wait("the response header", l.header) // the request is one write
 		},
 		TLSHandshakeStart: func() { a.shake(l.handshake) },
@@ -132,10 +133,10 @@ func (a *attempt) connecting() {
 	a.waitLocked("a connection", a.limits.dial)
 }
 
-func (a *attempt) connected() {
+func (a *attempt) connected(conn net.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready = true
+	a.ready, a.conn = true, aheadOf(conn)
 	for _, stop := range a.dialed {
 		stop()
 	}

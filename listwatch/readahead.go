@@ -1,6 +1,7 @@
 package listwatch
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"syscall"
@@ -28,7 +29,7 @@ type readAhead struct {
 	net.Conn
 	buffers *aheadBuffers
 	// arrived reads what is there and waits for nothing: it returns 0 and no error if nothing is, or if only a read
-	// that waits can tell what is wrong. nil if the connection has no such read: then the last of a burst may wait in the
+	// that waits can tell what is wrong. nil if the connection is none of package net's: then the last of a burst may wait in the
 	// smallest buffer.
 	arrived func(p []byte) (int, error)
 
@@ -42,12 +43,44 @@ type readAhead struct {
 
 func newReadAhead(conn net.Conn, buffers *aheadBuffers) *readAhead {
 	c := &readAhead{Conn: conn, buffers: buffers}
-	if sys, ok := conn.(syscall.Conn); ok {
-		if raw, err := sys.SyscallConn(); err == nil {
+	// Not whatever is a syscall.Conn: one that embeds a connection has its SyscallConn, and a Read of its own.
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		if raw, err := conn.(syscall.Conn).SyscallConn(); err == nil {
 			c.arrived = readArrived(conn, raw)
 		}
 	}
 	return c
+}
+
+// aheadOf returns the readAhead that conn is, or that TLS is spoken over, nil if that cannot be told.
+func aheadOf(conn net.Conn) *readAhead {
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
+	c, _ := conn.(*readAhead)
+	return c
+}
+
+// Arrived returns how many bytes can be read without waiting, as far as they were read ahead. Of a busy connection it
+// looks for more, though not where that would keep a buffer full that is about to be exchanged for a larger one.
+func (c *readAhead) Arrived() int {
+	if !c.mu.TryLock() {
+		return 0 // a Read is under way
+	}
+	defer c.mu.Unlock()
+	if c.arrived == nil || c.err != nil || c.step == 0 {
+		return len(c.ahead)
+	}
+	switch {
+	case c.buf == nil:
+		c.fill()
+	case c.from == len(aheadSizes)-1 && len(c.ahead) < len(*c.buf)/4:
+		held := copy(*c.buf, c.ahead)
+		n, err := c.arrived((*c.buf)[held:])
+		c.ahead, c.err = (*c.buf)[:held+n], err
+	}
+	return len(c.ahead)
 }
 
 // Read implements net.Conn.

@@ -233,7 +233,7 @@ func TestAnswerThatComesTooLateIsClosed(t *testing.T) {
 func TestWatchBodyEndsItsAttempt(t *testing.T) {
 	a, _ := newAttempt(t.Context(), limits{})
 	closed := make(chan struct{})
-	body := &watchBody{t.Context(), &answer{&http.Response{Body: closeNoted{strings.NewReader(""), closed}}, a}}
+	body := newWatchBody(t.Context(), &answer{&http.Response{Body: closeNoted{strings.NewReader(""), closed}}, a})
 	body.Close()
 	<-closed
 	if a.ctx.Err() == nil {

@@ -29,7 +29,7 @@ func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) 
 		return nil, lw.notWhatWasAsked(ctx, req, ans, err)
 	}
 	stream, err := streamwatcher.New(streamwatcher.Config[T]{
-		Body:            &watchBody{ctx, ans},
+		Body:            newWatchBody(ctx, ans),
 		ContentType:     contentType(ans),
 		ContentEncoding: ans.Header.Get("Content-Encoding"),
 		Decoder:         redactingDecoder[T]{lw.decoder, ans.attempt},
@@ -51,8 +51,27 @@ func (lw *ListerWatcher[T]) Watch(ctx context.Context, opts metav1.ListOptions) 
 // watchBody is the body of a watch; closing it ends the request too, so that
 // nothing of it outlives the stream.
 type watchBody struct {
-	ctx context.Context // the caller's
-	ans *answer
+	ctx  context.Context // the caller's
+	ans  *answer
+	conn *readAhead // what it is read from, nil if that is not known
+}
+
+func newWatchBody(ctx context.Context, ans *answer) *watchBody {
+	b := &watchBody{ctx: ctx, ans: ans}
+	if ans.ProtoMajor == 1 { // the connection of HTTP/2 is read for all of its streams, by another goroutine
+		ans.attempt.mu.Lock()
+		defer ans.attempt.mu.Unlock()
+		b.conn = ans.attempt.conn
+	}
+	return b
+}
+
+// Arrived implements streamwatcher.Arrived.
+func (b *watchBody) Arrived() int {
+	if b.conn == nil {
+		return 0
+	}
+	return b.conn.Arrived()
 }
 
 // Read implements io.Reader. net/http says the context's cause alone, by which

@@ -36,6 +36,7 @@ type attempt[T any] struct {
 	replays int       // events in a row from before start
 	gone    graves    // what the stream deleted
 	cadence cadence
+	burst   *burst[T] // nil before the watch is followed
 }
 
 // openWatch makes one WATCH request. opts comes with its resourceVersion and

@@ -8,12 +8,12 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// A line has the objects of a large list decoded on several cores and hands them on in the order in
-// which they came.
+// A line has the objects of a large list, or of a burst of a watch, decoded on several cores and hands them on in the
+// order in which they came.
 //
 // Run's goroutine reads, judges what comes by its metadata, and copies what has to be decoded
 // into a batch. A full batch goes to the workers. The results are settled by Run's goroutine again, the
-// oldest batch first, when lineDepth batches are on their way and when the list ends. When
+// oldest batch first, when lineDepth batches are on their way and when the list or burst ends. When
 // that is depends on the objects alone, not on how fast the workers are, so the same list
 // makes the same changes in the same order on every machine.
 //
@@ -39,7 +39,7 @@ type line[T any] struct {
 type lineShape struct {
 	// workers is how many goroutines decode; below two there is no line.
 	workers int
-	// first is how many objects of each list are decoded where they are read. A list that is no
+	// first is how many objects of each list or burst are decoded where they are read. One that is no
 	// longer is over by the time that workers would have begun.
 	first int
 	// A batch is full with so many objects, or batchBytes.
@@ -57,6 +57,8 @@ const (
 	// lineDepth: so many batches are with the workers at most. With the one that is being filled
 	// they hold at most 7 * 2 * batchBytes, since a larger object does not go through the line.
 	lineDepth = 6
+	// fewJobs are done where they are when nothing else is in the line: to wake a worker takes longer.
+	fewJobs = 4
 )
 
 // batch is what a worker does at a time.
@@ -124,15 +126,20 @@ func (l *line[T]) start() {
 
 func (l *line[T]) work() {
 	for b := range l.queue {
-		for i := range b.jobs {
-			if l.ctx.Err() != nil {
-				break
-			}
-			j := &b.jobs[i]
-			j.c, j.err = l.r.make(&j.o, j.old)
-		}
-		b.done <- struct{}{}
+		l.do(b)
 	}
+}
+
+// do makes the objects of b.
+func (l *line[T]) do(b *batch[T]) {
+	for i := range b.jobs {
+		if l.ctx.Err() != nil {
+			break
+		}
+		j := &b.jobs[i]
+		j.c, j.err = l.r.make(&j.o, j.old)
+	}
+	b.done <- struct{}{}
 }
 
 func (l *line[T]) empty() *batch[T] {
@@ -167,13 +174,23 @@ func (l *line[T]) land() {
 		}
 		*j = job[T]{buf: j.buf[:0]} // what it held is not held by a batch that is free
 	}
+	held, all := 0, b.jobs[:cap(b.jobs)]
+	for i := range all { // each buffer is as large as the largest object that it had
+		if held += cap(all[i].buf); held > 2*batchBytes {
+			held -= cap(all[i].buf)
+			all[i].buf = nil
+		}
+	}
 	b.jobs, b.bytes = b.jobs[:0], 0
 	l.free = append(l.free, b)
 }
 
 // drain settles all that is in the line, or gives it up if the context has ended.
 func (l *line[T]) drain() {
-	if l.open != nil {
+	if b := l.open; b != nil && len(l.flying) == 0 && len(b.jobs) < fewJobs {
+		l.open, l.flying = nil, append(l.flying, b)
+		l.do(b)
+	} else if b != nil {
 		l.dispatch()
 	}
 	for len(l.flying) > 0 {

@@ -82,7 +82,7 @@ func New[T any](c Config[T]) (*Reflector[T], error) {
 //
 // "Everything stops within 100 ms of its context, from any point, leaks no
 // goroutine and no socket." Run needs no goroutine but the caller's, except that large
-// lists are decoded by up to four more, which end with the list. Transform, Accept
+// lists, and bursts of a watch, are decoded by up to four more, which end with the list or burst. Transform, Accept
 // and the functions of indexes are called from the caller's and are waited for; a decoder
 // of the caller's may be called from several at a time. A RoundTripper or an exec
 // plugin of the caller's that ignores its context is not waited for: it keeps the

@@ -92,6 +92,8 @@ func (r *Reflector[T]) reopen(ctx context.Context, s watching[T]) (*attempt[T], 
 //go:noinline
 func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
 	defer r.close(a)
+	r.beginBurst(ctx, a)
+	defer a.burst.end()
 	for {
 		limit := r.cfg.IdleTimeout
 		if limit == 0 {
@@ -103,9 +105,8 @@ func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
 		}
 		ev, err := a.next(ctx, limit)
 		if err == nil {
-			waited := r.store.waited
 			err = r.deal(a, ev)
-			a.cadence.waited += r.store.waited - waited
+			a.burst.wait()
 		}
 		if err != nil {
 			return err
@@ -120,6 +121,15 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 	m := &ev.Object.Meta
 	rv := versionOf(m.ResourceVersion)
 	bookmark := ev.Type == watch.Bookmark
+	var err error
+	if ev.Type == watch.Added || ev.Type == watch.Modified {
+		err = a.burst.await(m.Key())
+	} else {
+		err = a.burst.drain()
+	}
+	if err != nil {
+		return err
+	}
 	switch {
 	case ev.Type == watch.Error:
 		r.seen.event(ev.Type)
@@ -141,6 +151,13 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		if v == unfinished {
 			return nil
 		}
+		if v == news && a.burst.add(ev, old) {
+			r.seen.event(ev.Type)
+			return nil
+		}
+		if err := a.burst.drain(); err != nil {
+			return err
+		}
 		var c content[T]
 		var err error
 		if v == news {
@@ -151,8 +168,8 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		r.seen.event(ev.Type)
 		switch v {
 		case news:
-			r.apply(old, m, &c, err)
-			a.replays = 0
+			r.news(a, old, m, &c, err)
+			return nil
 		case doubtful:
 			return &fault{reason.Replay, fmt.Errorf("%s of %s with resourceVersion %q on a watch from %q",
 				ev.Type, m.Key(), rv, a.start)}
@@ -169,12 +186,24 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		case unfinished: // it went above
 		}
 	}
+	r.reached(a, rv, bookmark)
+	return nil
+}
+
+// news applies an event that was judged to be news, and then its resourceVersion counts.
+func (r *Reflector[T]) news(a *attempt[T], old *entry[T], m *decode.Meta, c *content[T], err error) {
+	r.apply(old, m, c, err)
+	a.replays = 0
+	r.reached(a, versionOf(m.ResourceVersion), false)
+}
+
+// reached notes that all up to rv was dealt with.
+func (r *Reflector[T]) reached(a *attempt[T], rv string, bookmark bool) {
 	now := time.Now()
 	a.note(now)
 	r.session.advance(rv, bookmark)
 	r.session.progress()
 	r.seen.read(now, r.session.rv, bookmark)
-	return nil
 }
 
 // watchEnded decides how to go on; a is nil when the request was not answered with a stream.

@@ -6,6 +6,17 @@ import (
 	"time"
 )
 
+// Arrived is what a Config.Body can be, too.
+type Arrived interface {
+	// Arrived returns how many bytes have come and can be read. It is called by the goroutine that reads, between two
+	// reads.
+	Arrived() int
+}
+
+// ample is with how many bytes a Read of a body does not wait: those of a TLS record or two, of which the first that are
+// needed may be the last of the second.
+const ample = 64 << 10
+
 // body is the response body with a watch on it: bytes are counted, the time of
 // the last ones is known, and a read that waits too long calls bite.
 //
@@ -15,6 +26,8 @@ import (
 // to sleep for the rest. So it costs a lock and a look at the clock a read.
 type body struct {
 	src      io.Reader
+	arrived  Arrived // src, if it is one
+	onWait   func()
 	transfer *Transfer
 	bite     func(limit time.Duration)
 
@@ -29,12 +42,18 @@ type body struct {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
+	if b.onWait != nil && !b.hasMore() {
+		b.onWait()
+	}
 	b.enter()
 	n, err := b.src.Read(p)
 	b.leave(n)
 	b.transfer.AddWire(n)
 	return n, err
 }
+
+// hasMore tells whether the next Read will not wait.
+func (b *body) hasMore() bool { return b.arrived != nil && b.arrived.Arrived() >= ample }
 
 func (b *body) enter() {
 	b.mu.Lock()

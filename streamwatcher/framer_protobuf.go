@@ -22,6 +22,12 @@ func (f *framer) protobuf(ev *frameEvent) error {
 	return f.protobufEvent(prefix, ev)
 }
 
+// whole tells whether an event has come with all its bytes.
+func (f *framer) whole() bool {
+	b := f.r.Window()
+	return len(b) >= 4 && uint64(binary.BigEndian.Uint32(b)) <= uint64(len(b)-4)
+}
+
 // protobufEvent reads the event whose length is prefix.
 func (f *framer) protobufEvent(prefix []byte, ev *frameEvent) error {
 	length := binary.BigEndian.Uint32(prefix)

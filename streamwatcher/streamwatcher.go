@@ -43,6 +43,7 @@ type Event[T any] struct {
 type Config[T any] struct {
 	// Body is the response body. The StreamWatcher closes it. Close must be
 	// safe while Read blocks, and end that Read, unless Abort does; net/http's are so.
+	// If it is an Arrived, OnWait asks it.
 	Body io.ReadCloser
 	// ContentType decides the framing: the response's, not the request's.
 	// application/json or application/vnd.kubernetes.protobuf; parameters such
@@ -132,6 +133,7 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	w := &StreamWatcher[T]{dec: c.Decoder, skip: c.Skip}
 	w.stream.closer, w.stream.abort = c.Body, c.Abort
 	w.body = body{src: c.Body, transfer: c.Transfer, bite: w.idle, lastByte: time.Now()}
+	w.body.arrived, _ = c.Body.(Arrived)
 
 	var decoded io.Reader = &w.body
 	switch coding := strings.TrimSpace(c.ContentEncoding); {
@@ -144,7 +146,7 @@ func New[T any](c Config[T]) (*StreamWatcher[T], error) {
 	w.framer = newFramer(frame.NewReader(c.Transfer.Decoded(decoded)), c.MaxFrameBytes, c.Redact)
 	w.read = w.framer.json
 	if enc == decode.Protobuf {
-		w.read = w.framer.protobuf
+		w.read, w.protobuf = w.framer.protobuf, true
 	}
 	return w, nil
 }
@@ -168,7 +170,7 @@ func encodingOf(contentType string, readable []decode.Encoding) (decode.Encoding
 // next call. io.EOF is a clean end between two events; any other error is an
 // *Error. After an error every call returns the same error.
 func (w *StreamWatcher[T]) Next() (*Event[T], error) {
-	for {
+	for passed := 1; ; passed++ {
 		again := w.settle()
 		w.forget(again)
 		if !again {
@@ -181,7 +183,19 @@ func (w *StreamWatcher[T]) Next() (*Event[T], error) {
 			return &w.event, nil
 		}
 		w.body.transfer.AddSkipped()
+		if passed%manyPassed == 0 && w.body.onWait != nil {
+			w.body.onWait()
+		}
 	}
+}
+
+// manyPassed is how many events may be passed over while the one before them is put off.
+const manyPassed = 64
+
+// More tells whether the event after the last one has come, as far as that is known: then Next most likely does not
+// wait. In JSON it is false: where that event ends has to be looked for.
+func (w *StreamWatcher[T]) More() bool {
+	return w.protobuf && w.err == nil && (w.framer.whole() || w.body.hasMore())
 }
 
 // passes reports whether the event is one to be passed over.
@@ -249,6 +263,8 @@ type stream struct {
 	framer *framer
 	read   func(*frameEvent) error // one of framer's
 
+	protobuf bool
+
 	closer    io.Closer
 	closeOnce sync.Once
 	abort     func(cause error)
@@ -303,6 +319,10 @@ func (s *stream) endedBy(err error) error {
 // It is armed only while Next waits for bytes, so a slow caller never trips it.
 // It may be called between calls of Next.
 func (s *stream) SetIdleTimeout(d time.Duration) { s.body.setLimit(d) }
+
+// OnWait has f called by Next before it waits for bytes: also where it is not known that it need not, which is before each read of a
+// body that is no Arrived; and while it passes over many events in a row. Whoever puts off what is to be done with events does it in f.
+func (s *stream) OnWait(f func()) { s.body.onWait = f }
 
 // LastByte returns when the last bytes came (the time of New before the first).
 // Safe from any goroutine.
