@@ -28,10 +28,10 @@ type bufferPool interface {
 type readAhead struct {
 	net.Conn
 	buffers *aheadBuffers
-	// arrived reads what is there and waits for nothing: it returns 0 and no error if nothing is, or if only a read
-	// that waits can tell what is wrong. nil if the connection is none of package net's: then the last of a burst may wait in the
+	// tryRead reads what is there and waits for nothing: it returns 0 and no error if nothing is, or if only a read
+	// that waits can tell what is wrong. nil if the connection is none of package net's: then a read that waits may hold the
 	// smallest buffer.
-	arrived func(p []byte) (int, error)
+	tryRead func(p []byte) (int, error)
 
 	mu    sync.Mutex // guards what follows; reads are one after another, as net.Conn's own
 	step  int        // of aheadSizes, how many are in reach of the next read
@@ -47,7 +47,7 @@ func newReadAhead(conn net.Conn, buffers *aheadBuffers) *readAhead {
 	switch conn.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		if raw, err := conn.(syscall.Conn).SyscallConn(); err == nil {
-			c.arrived = readArrived(conn, raw)
+			c.tryRead = nonblockingRead(conn, raw)
 		}
 	}
 	return c
@@ -62,14 +62,14 @@ func aheadOf(conn net.Conn) *readAhead {
 	return c
 }
 
-// Arrived returns how many bytes can be read without waiting, as far as they were read ahead. Of a busy connection it
-// looks for more, though not where that would keep a buffer full that is about to be exchanged for a larger one.
+// Arrived returns how many bytes, of those on the wire, can be read without waiting, as far as they were read ahead. Of a busy connection it
+// looks for more: where nothing is ahead, or less than a quarter of the largest buffer. A smaller one is not topped up, but exchanged when it is empty.
 func (c *readAhead) Arrived() int {
 	if !c.mu.TryLock() {
 		return 0 // a Read is under way
 	}
 	defer c.mu.Unlock()
-	if c.arrived == nil || c.err != nil || c.step == 0 {
+	if c.tryRead == nil || c.err != nil || c.step == 0 {
 		return len(c.ahead)
 	}
 	switch {
@@ -77,7 +77,7 @@ func (c *readAhead) Arrived() int {
 		c.fill()
 	case c.from == len(aheadSizes)-1 && len(c.ahead) < len(*c.buf)/4:
 		held := copy(*c.buf, c.ahead)
-		n, err := c.arrived((*c.buf)[held:])
+		n, err := c.tryRead((*c.buf)[held:])
 		c.ahead, c.err = (*c.buf)[:held+n], err
 	}
 	return len(c.ahead)
@@ -103,7 +103,7 @@ func (c *readAhead) fill() (came bool) {
 	c.from = c.step - 1
 	c.buf = c.buffers[c.from].Get().(*[]byte)
 	size := len(*c.buf)
-	read := c.arrived
+	read := c.tryRead
 	if read == nil {
 		read = c.Conn.Read
 	}
@@ -112,7 +112,7 @@ func (c *readAhead) fill() (came bool) {
 	case n == 0 && err == nil:
 		c.release()
 		return false
-	case c.arrived == nil:
+	case c.tryRead == nil:
 		if n < size {
 			c.step = 0
 		}

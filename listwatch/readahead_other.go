@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// readArrived returns nil: what a read that does not wait is differs from system to system.
-func readArrived(net.Conn, syscall.RawConn) func(p []byte) (int, error) { return nil }
+// nonblockingRead returns nil: what a read that does not wait is differs from system to system.
+func nonblockingRead(net.Conn, syscall.RawConn) func(p []byte) (int, error) { return nil }

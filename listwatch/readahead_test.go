@@ -53,8 +53,8 @@ type script struct {
 	reads  int
 }
 
-// arrived is a read that does not wait.
-func (s *script) arrived(p []byte) (int, error) {
+// tryRead is a read that does not wait.
+func (s *script) tryRead(p []byte) (int, error) {
 	if len(s.pieces) > 0 && len(s.pieces[0]) == 0 {
 		s.pieces = s.pieces[1:]
 		return 0, nil
@@ -100,7 +100,7 @@ func TestReadAheadKeepsTheBytes(t *testing.T) {
 		buffers := &countedBuffers{}
 		c := &readAhead{Conn: s, buffers: buffers.pools()}
 		if seed%3 > 0 {
-			c.arrived = s.arrived
+			c.tryRead = s.tryRead
 		}
 		var got []byte
 		var err error
@@ -128,7 +128,7 @@ func TestReadAheadOfABusyConnection(t *testing.T) {
 		c := &readAhead{Conn: s, buffers: new(countedBuffers).pools()}
 		largest := aheadSizes[0]
 		if !waits {
-			c.arrived, largest = s.arrived, aheadSizes[len(aheadSizes)-1]
+			c.tryRead, largest = s.tryRead, aheadSizes[len(aheadSizes)-1]
 		}
 		got := 0
 		for p := make([]byte, 4<<10); ; {
@@ -146,7 +146,7 @@ func TestReadAheadOfABusyConnection(t *testing.T) {
 // After a burst the buffers become smaller again, a step with each read that brings little.
 func TestReadAheadAfterABurst(t *testing.T) {
 	s := &script{pieces: [][]byte{make([]byte, 4<<20)}}
-	c := &readAhead{Conn: s, buffers: new(countedBuffers).pools(), arrived: s.arrived}
+	c := &readAhead{Conn: s, buffers: new(countedBuffers).pools(), tryRead: s.tryRead}
 	p := make([]byte, 4<<10)
 	read := func() {
 		if _, err := c.Read(p); err != nil {
@@ -203,25 +203,30 @@ func TestReadAheadOfAQuietConnection(t *testing.T) {
 	})
 }
 
+// connected returns both ends of a connection over TCP.
+func connected(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return client, server
+}
+
 // Over TCP too no buffer is held while it waits, however the burst before it ended, and what ends the connection is said
 // as package net says it.
 func TestReadAheadOverTCP(t *testing.T) {
 	for _, reset := range []bool{false, true} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		client, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		server, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close()
+		client, server := connected(t)
 		buffers := &countedBuffers{}
 		c := newReadAhead(client, buffers.pools())
 		const burst = 3 << 20
@@ -240,7 +245,7 @@ func TestReadAheadOverTCP(t *testing.T) {
 		if c.step == 0 {
 			c.step = 1 // as where the last piece was a large one
 		}
-		if c.arrived != nil && c.fill() || buffers.out != 0 {
+		if c.tryRead != nil && c.fill() || buffers.out != 0 {
 			t.Errorf("%d buffers are held where nothing has arrived", buffers.out)
 		}
 		if reset {
@@ -250,6 +255,7 @@ func TestReadAheadOverTCP(t *testing.T) {
 		}
 		server.Close()
 		c.step = 1
+		var err error
 		for err == nil {
 			_, err = c.Read(p)
 		}
@@ -268,15 +274,7 @@ func TestReadAheadOverTCP(t *testing.T) {
 
 // A deadline that passed and a connection that was closed are told by the read that waits.
 func TestReadAheadDeadline(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, _ := connected(t)
 	c := newReadAhead(client, newAheadBuffers())
 	ends := func(want error) {
 		t.Helper()

@@ -56,6 +56,8 @@ type watchBody struct {
 	conn *readAhead // what it is read from, nil if that is not known
 }
 
+// newWatchBody returns the body of ans. Its connection is the one that the request was sent on last: a RoundTripper of the caller's
+// that sends it twice makes Arrived tell of the second.
 func newWatchBody(ctx context.Context, ans *answer) *watchBody {
 	b := &watchBody{ctx: ctx, ans: ans}
 	if ans.ProtoMajor == 1 { // the connection of HTTP/2 is read for all of its streams, by another goroutine

@@ -10,7 +10,7 @@ import (
 )
 
 // A burst is the events of a watch that came at once, so that Run's goroutine does not wait for any of them: after an outage,
-// or when a controller writes to each object. From the first'th on they go through a line, as the items of a list do.
+// or when a controller writes to each object. Behind the first few they go through a line, as the items of a list do.
 //
 // Whatever else there is to do is done when the line is empty: an event in it is in the store, and its resourceVersion counts, before
 // the next event is waited for, before an event of another type is dealt with, and before the watch ends. So an event
@@ -23,12 +23,14 @@ type burst[T any] struct {
 	ctx   context.Context
 	a     *attempt[T]
 	line  *line[T]      // of this burst; nil before it is long enough
-	came  int           // events that did not wait
-	ended error         // the context had ended when there was something in the line
+	came  int           // news behind which more had come, up to the first that went into the line
+	ended error         // the context ended while there was a line
 	mark  time.Duration // of store.waited
 }
 
 // beginBurst makes ready for the events of a.
+//
+//go:noinline
 func (r *Reflector[T]) beginBurst(ctx context.Context, a *attempt[T]) {
 	a.burst = &burst[T]{r: r, ctx: ctx, a: a, mark: r.store.waited}
 	a.sw.OnWait(a.burst.end)
@@ -36,7 +38,7 @@ func (r *Reflector[T]) beginBurst(ctx context.Context, a *attempt[T]) {
 
 // add takes the object of an event that is news into the line. If it returns false the line is empty.
 func (b *burst[T]) add(ev *streamwatcher.Event[T], old *entry[T]) bool {
-	if b == nil || b.line == nil && !b.a.sw.More() {
+	if b == nil || b.r.shape.workers < 2 || b.line == nil && !b.a.sw.More() {
 		return false
 	}
 	if b.came++; b.came <= b.r.shape.first {
@@ -91,12 +93,12 @@ func (b *burst[T]) end() {
 
 // settle takes an object that was decoded.
 func (b *burst[T]) settle(j *job[T]) {
-	b.r.news(b.a, j.old, &j.o.Meta, &j.c, j.err)
-	b.wait()
+	b.r.applyNews(b.a, j.old, &j.o.Meta, &j.c, j.err)
+	b.noteWaited()
 }
 
-// wait notes that the time for which subscribers were waited for is no part of the watch's cadence.
-func (b *burst[T]) wait() {
+// noteWaited notes that the time for which subscribers were waited for is no part of the watch's cadence.
+func (b *burst[T]) noteWaited() {
 	waited := b.r.store.waited
 	b.a.cadence.waited += waited - b.mark
 	b.mark = waited

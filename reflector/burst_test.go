@@ -24,7 +24,7 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// protobufEvent is an event of a pod as an API server frames it. A pod that is nil does not decode.
+// protobufEvent is an event of a pod as an API server frames it. A broken one does not decode.
 func protobufEvent(t *testing.T, typ watch.EventType, m metav1.ObjectMeta, broken bool) []byte {
 	t.Helper()
 	pod, err := (&corev1.Pod{ObjectMeta: m}).Marshal()
@@ -243,23 +243,7 @@ func (f *followed) run(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	f.byWorkers = counted.byWorkers.Load()
-	for {
-		ev, ok, _ := mail.popEvent()
-		if !ok {
-			break
-		}
-		text := ev.Type.String() + " " + ev.Key.String() + "@" + ev.ResourceVersion
-		if ev.Object != nil && ev.Object.ResourceVersion != ev.ResourceVersion {
-			text += " BUT its object is " + ev.Object.ResourceVersion
-		}
-		if ev.Old != nil {
-			text += " before " + ev.Old.ResourceVersion
-		}
-		f.seen = append(f.seen, text)
-	}
-	for _, q := range r.Status().Quarantined {
-		f.seen = append(f.seen, "quarantined "+q.Key.String()+"@"+q.ResourceVersion)
-	}
+	f.seen = append(f.seen, toldTo(r, mail)...)
 	s := r.Stats()
 	f.seen = append(f.seen, fmt.Sprint(s.Events, s.Ignored, s.DecodeErrors, s.Panics, r.session.rv, a.brought, a.replays))
 }
@@ -311,13 +295,13 @@ func TestEventsThatComeAlone(t *testing.T) {
 // When the context ends no further object is taken, and "nothing that came after it is applied": the resourceVersion is that
 // of the last event that was.
 func TestBurstIsGivenUp(t *testing.T) {
-	events := randomEvents(rand.New(rand.NewPCG(2, 2)), 300)
-	all := followed{events: events, cut: cutEach(1), shape: lineShape{workers: 1}, as: ObjectsShared}
+	history := randomEvents(rand.New(rand.NewPCG(2, 2)), 300)
+	all := followed{events: history, cut: cutEach(1), shape: lineShape{workers: 1}, as: ObjectsShared}
 	all.run(t.Context(), t)
 	for stopAt := 1; stopAt < 150; stopAt += 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f := followed{events: events, cut: cutEach([]int{6, 300}[stopAt%2]), sudden: true, shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared}
+		f := followed{events: history, cut: cutEach([]int{6, 300}[stopAt%2]), sudden: true, shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared}
 		accepted, at := 0, ""
 		f.accept = func(p *corev1.Pod) {
 			if accepted++; accepted == stopAt {
@@ -326,10 +310,10 @@ func TestBurstIsGivenUp(t *testing.T) {
 			}
 		}
 		f.run(ctx, t)
-		told := func(f *followed) []string {
+		events := func(f *followed) []string {
 			return slices.DeleteFunc(slices.Clone(f.seen), func(s string) bool { return !strings.Contains(s, "ED ns/") })
 		}
-		got, want := told(&f), told(&all)
+		got, want := events(&f), events(&all)
 		if accepted != stopAt || f.r.session.rv != at || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
 			t.Errorf("stopped at the %d. object, of resourceVersion %s: %d were taken, up to %s; told were %q", stopAt, at, accepted, f.r.session.rv, got)
 		}

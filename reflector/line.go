@@ -55,7 +55,7 @@ func newLineShape() lineShape {
 const (
 	batchBytes = 64 << 10
 	// lineDepth: so many batches are with the workers at most. With the one that is being filled
-	// they hold at most 7 * 2 * batchBytes, since a larger object does not go through the line.
+	// they are at most 7 * 2 * batchBytes, since a larger object does not go through the line, and as much room for the next ones.
 	lineDepth = 6
 	// fewJobs are done where they are when nothing else is in the line: to wake a worker takes longer.
 	fewJobs = 4

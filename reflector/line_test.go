@@ -53,6 +53,28 @@ func (i *itemReader) item(t *testing.T, text string) *decode.Object[*corev1.Pod]
 	return &o
 }
 
+// toldTo is what a subscriber was told, and what is quarantined.
+func toldTo(r *Reflector[*corev1.Pod], mail *mailbox[*corev1.Pod]) (seen []string) {
+	for {
+		ev, ok, _ := mail.popEvent()
+		if !ok {
+			break
+		}
+		text := ev.Type.String() + " " + ev.Key.String() + "@" + ev.ResourceVersion
+		if ev.Object != nil && ev.Object.ResourceVersion != ev.ResourceVersion {
+			text += " BUT its object is " + ev.Object.ResourceVersion
+		}
+		if ev.Old != nil {
+			text += " before " + ev.Old.ResourceVersion
+		}
+		seen = append(seen, text)
+	}
+	for _, q := range r.Status().Quarantined {
+		seen = append(seen, "quarantined "+q.Key.String()+"@"+q.ResourceVersion)
+	}
+	return seen
+}
+
 // listed runs one list through a reflector and returns all that can be seen of it.
 func listed(t *testing.T, shape lineShape, as Objects, lists ...[]string) []string {
 	t.Helper()
@@ -95,23 +117,7 @@ func listed(t *testing.T, shape lineShape, as Objects, lists ...[]string) []stri
 			in.commit("1000000")
 		}
 	}
-	for {
-		ev, ok, _ := mail.popEvent()
-		if !ok {
-			break
-		}
-		text := ev.Type.String() + " " + ev.Key.String() + "@" + ev.ResourceVersion
-		if ev.Object != nil && ev.Object.ResourceVersion != ev.ResourceVersion {
-			text += " BUT its object is " + ev.Object.ResourceVersion
-		}
-		if ev.Old != nil {
-			text += " before " + ev.Old.ResourceVersion
-		}
-		seen = append(seen, text)
-	}
-	for _, q := range r.Status().Quarantined {
-		seen = append(seen, "quarantined "+q.Key.String()+"@"+q.ResourceVersion)
-	}
+	seen = append(seen, toldTo(r, mail)...)
 	s := r.Stats()
 	seen = append(seen, fmt.Sprint(s.ListItems, s.ListSkips, s.Ignored, s.DecodeErrors, s.Panics, r.session.heard))
 	// What a commit deletes has no order.

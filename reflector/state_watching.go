@@ -91,9 +91,8 @@ func (r *Reflector[T]) reopen(ctx context.Context, s watching[T]) (*attempt[T], 
 //
 //go:noinline
 func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
-	defer r.close(a)
 	r.beginBurst(ctx, a)
-	defer a.burst.end()
+	defer r.endFollow(a)
 	for {
 		limit := r.cfg.IdleTimeout
 		if limit == 0 {
@@ -106,12 +105,18 @@ func (r *Reflector[T]) follow(ctx context.Context, a *attempt[T]) error {
 		ev, err := a.next(ctx, limit)
 		if err == nil {
 			err = r.deal(a, ev)
-			a.burst.wait()
+			a.burst.noteWaited()
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// endFollow ends what follow began: all that was read is dealt with, and then the request is over.
+func (r *Reflector[T]) endFollow(a *attempt[T]) {
+	defer r.close(a)
+	a.burst.end()
 }
 
 // deal applies one event, and only then moves the resourceVersion. An error ends the watch.
@@ -122,7 +127,7 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 	rv := versionOf(m.ResourceVersion)
 	bookmark := ev.Type == watch.Bookmark
 	var err error
-	if ev.Type == watch.Added || ev.Type == watch.Modified {
+	if (ev.Type == watch.Added || ev.Type == watch.Modified) && m.Name != "" {
 		err = a.burst.await(m.Key())
 	} else {
 		err = a.burst.drain()
@@ -155,11 +160,10 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 			r.seen.event(ev.Type)
 			return nil
 		}
-		if err := a.burst.drain(); err != nil {
+		if err = a.burst.drain(); err != nil {
 			return err
 		}
 		var c content[T]
-		var err error
 		if v == news {
 			if c, err = r.make(&ev.Object, old); errors.Is(err, decode.ErrLine) {
 				return nil
@@ -168,7 +172,7 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 		r.seen.event(ev.Type)
 		switch v {
 		case news:
-			r.news(a, old, m, &c, err)
+			r.applyNews(a, old, m, &c, err)
 			return nil
 		case doubtful:
 			return &fault{reason.Replay, fmt.Errorf("%s of %s with resourceVersion %q on a watch from %q",
@@ -190,8 +194,8 @@ func (r *Reflector[T]) deal(a *attempt[T], ev *streamwatcher.Event[T]) error {
 	return nil
 }
 
-// news applies an event that was judged to be news, and then its resourceVersion counts.
-func (r *Reflector[T]) news(a *attempt[T], old *entry[T], m *decode.Meta, c *content[T], err error) {
+// applyNews applies an event that was judged to be news, and then its resourceVersion counts.
+func (r *Reflector[T]) applyNews(a *attempt[T], old *entry[T], m *decode.Meta, c *content[T], err error) {
 	r.apply(old, m, c, err)
 	a.replays = 0
 	r.reached(a, versionOf(m.ResourceVersion), false)

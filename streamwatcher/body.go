@@ -8,13 +8,13 @@ import (
 
 // Arrived is what a Config.Body can be, too.
 type Arrived interface {
-	// Arrived returns how many bytes have come and can be read. It is called by the goroutine that reads, between two
-	// reads.
+	// Arrived returns how many bytes have come and can be read. With 64 KiB a Read must not wait. It is called by the
+	// goroutine that reads, between two reads.
 	Arrived() int
 }
 
-// ample is with how many bytes a Read of a body does not wait: those of a TLS record or two, of which the first that are
-// needed may be the last of the second.
+// ample is with how many bytes a Read of a body does not wait, though they come in TLS records of 16 KiB, each of which is
+// of use when it is whole.
 const ample = 64 << 10
 
 // body is the response body with a watch on it: bytes are counted, the time of
@@ -52,7 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hasMore tells whether the next Read will not wait.
+// hasMore tells whether it is known that the next Read will not wait.
 func (b *body) hasMore() bool { return b.arrived != nil && b.arrived.Arrived() >= ample }
 
 func (b *body) enter() {

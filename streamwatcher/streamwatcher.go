@@ -43,7 +43,7 @@ type Event[T any] struct {
 type Config[T any] struct {
 	// Body is the response body. The StreamWatcher closes it. Close must be
 	// safe while Read blocks, and end that Read, unless Abort does; net/http's are so.
-	// If it is an Arrived, OnWait asks it.
+	// If it is an Arrived, OnWait and More ask it.
 	Body io.ReadCloser
 	// ContentType decides the framing: the response's, not the request's.
 	// application/json or application/vnd.kubernetes.protobuf; parameters such
@@ -192,8 +192,8 @@ func (w *StreamWatcher[T]) Next() (*Event[T], error) {
 // manyPassed is how many events may be passed over while the one before them is put off.
 const manyPassed = 64
 
-// More tells whether the event after the last one has come, as far as that is known: then Next most likely does not
-// wait. In JSON it is false: where that event ends has to be looked for.
+// More tells, between calls of Next, whether the event after the last one has come, as far as that is known: then Next
+// most likely does not wait. In JSON it is false: where that event ends has to be looked for.
 func (w *StreamWatcher[T]) More() bool {
 	return w.protobuf && w.err == nil && (w.framer.whole() || w.body.hasMore())
 }
@@ -320,8 +320,9 @@ func (s *stream) endedBy(err error) error {
 // It may be called between calls of Next.
 func (s *stream) SetIdleTimeout(d time.Duration) { s.body.setLimit(d) }
 
-// OnWait has f called by Next before it waits for bytes: also where it is not known that it need not, which is before each read of a
-// body that is no Arrived; and while it passes over many events in a row. Whoever puts off what is to be done with events does it in f.
+// OnWait has f called by Next, on its goroutine, before it waits for bytes: that is before each read for which Config.Body does not say that 64 KiB
+// have come; and while it passes over many events in a row. Whoever puts off what is to be done with events does it in f. OnWait is called
+// between calls of Next.
 func (s *stream) OnWait(f func()) { s.body.onWait = f }
 
 // LastByte returns when the last bytes came (the time of New before the first).

@@ -166,7 +166,7 @@ func TestOnWaitIsBehindWhatCame(t *testing.T) {
 	}
 }
 
-// "On its goroutine": who calls Next can recover what panics in f.
+// "By Next, on its goroutine": who calls Next can recover what panics in f.
 func TestOnWaitIsCalledByNext(t *testing.T) {
 	w := open(t, podConfig{Body: &arrivals{}, ContentType: typeProtobuf})
 	w.OnWait(func() { panic("in f") })

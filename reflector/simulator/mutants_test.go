@@ -141,8 +141,8 @@ var mutants = []mutant{
 	{
 		"an undecodable object ends the stream",
 		"reflector/state_watching.go",
-		"r.news(a, old, m, &c, err)\n",
-		"if r.news(a, old, m, &c, err); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n",
+		"r.applyNews(a, old, m, &c, err)\n",
+		"if r.applyNews(a, old, m, &c, err); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n",
 	},
 	{
 		"keeps an object whose name another one took",

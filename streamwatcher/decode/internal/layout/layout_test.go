@@ -330,11 +330,14 @@ func TestFinishBehind(t *testing.T) {
 	}
 }
 
+// ownRoom is not on a stack, which may move.
+var ownRoom [4 * 4096]byte
+
 // A new variable is written to once in each page that it lies in, and nothing else is: not what stands before or behind
 // it, and nothing where it has no size.
 func TestOwn(t *testing.T) {
 	const page = 4096
-	room := make([]byte, 4*page)
+	room := ownRoom[:]
 	first := int(-uintptr(unsafe.Pointer(&room[0])) % page) // where the first whole page begins
 	for _, size := range []int{0, 1, 8, page - 1, page, page + 1, 2*page + 2} {
 		for _, at := range []int{first, first + 1, first + page - 1, first + page - 8} {
