@@ -62,8 +62,13 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		r.seen.outcome(true, false)
 		return r.watchListFailed(ctx, s, err, reasonOf(err) == reason.Decode)
 	}
-	in := r.newInitialEvents(ctx, s.rv, a)
+	in := &initialEvents[T]{
+		intake: r.newIntake(ctx, s.rv),
+		until:  a.opened.Add(markWait),
+	}
 	in.floor = floor
+	in.early.rv, in.hold = r.session.newest(), in.holdEarly
+	in.line.off = true // an event is in the store before the next one is waited for
 	rv, err := in.read(a)
 	r.seen.outcome(true, err == nil)
 	if err != nil {
@@ -87,13 +92,6 @@ type initialEvents[T any] struct {
 	until time.Time // when the mark is overdue
 	live  bool      // a change came: the initial events are over, only the mark is missing
 	early early[T]
-}
-
-func (r *Reflector[T]) newInitialEvents(ctx context.Context, asked string, a *attempt[T]) *initialEvents[T] {
-	in := &initialEvents[T]{intake: r.newIntake(ctx, asked), until: a.opened.Add(markWait)}
-	in.early.rv, in.hold = r.session.newest(), in.holdEarly
-	a.sw.OnWait(in.wait)
-	return in
 }
 
 // read returns the resourceVersion of the mark.
@@ -129,7 +127,6 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 			}
 		default:
 			waited, until := in.r.store.waited, in.until
-			in.line.off = !in.line.busy() && !a.sw.More()
 			in.tell(ev, &a.gone)
 			if in.until.Equal(until) {
 				in.until = until.Add(in.r.store.waited - waited) // for subscribers, not for the mark
@@ -152,11 +149,6 @@ func (in *initialEvents[T]) tell(ev *streamwatcher.Event[T], gone *graves) {
 // event is false, and nothing is counted, where the event turned out to be not whole.
 func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (whole bool) {
 	m := &ev.Object.Meta
-	if ev.Type != watch.Deleted && m.Name != "" {
-		in.line.await(m.Key())
-	} else {
-		in.line.drain()
-	}
 	if ev.Type != watch.Deleted && gone.hold(m.UID, m.ResourceVersion) {
 		return in.r.ignore(&ev.Object, causeStale) == taken
 	}
@@ -201,18 +193,7 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (who
 }
 
 // has reports whether the watch-list brought k already.
-func (in *initialEvents[T]) has(k decode.Key) bool {
-	return in.rep.has(k) || in.early.has(k) || in.line.has(k)
-}
-
-// wait is called before more is waited for: an event is in the store by then, and those that come together after it
-// are a burst of their own, as on a watch.
-func (in *initialEvents[T]) wait() {
-	waited := in.r.store.waited
-	in.line.drain()
-	in.line.came = 0
-	in.until = in.until.Add(in.r.store.waited - waited)
-}
+func (in *initialEvents[T]) has(k decode.Key) bool { return in.rep.has(k) || in.early.has(k) }
 
 // holdEarly holds an object that is not to be believed before the mark (see early).
 // It reports whether it did.
