@@ -9,7 +9,7 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// A burst is the events of a watch that came at once, so that Run's goroutine does not wait for any of them: after an outage,
+// A burst is the events of a watch (of a watch-list: see initialEvents) that came at once, so that Run's goroutine does not wait for any of them: after an outage,
 // or when a controller writes to each object. Behind the first few they go through a line, as the items of a list do.
 //
 // Whatever else there is to do is done when the line is empty: an event in it is in the store, and its resourceVersion counts, before

@@ -156,11 +156,16 @@ type followed struct {
 	sudden bool // of cutBody
 	shape  lineShape
 	as     Objects
+	// initial: the events are those of a watch-list, and a bookmark with the mark follows. known is the newest resourceVersion that was
+	// known before, and from which a watch starts.
+	initial bool
+	known   string
 	// atWait is called with how many events have come whole, each time that more are waited for.
 	atWait func(came int)
 	accept func(*corev1.Pod) // may be nil
 
 	r         *Reflector[*corev1.Pod]
+	extended  bool // initial: what came kept the wait for the mark alive
 	seen      []string
 	byWorkers int64 // how many objects were made by workers, where that can be told
 }
@@ -209,12 +214,17 @@ func (f *followed) run(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.r
-	r.shape, r.session.rv = f.shape, "100"
+	r.shape, r.session.rv = f.shape, f.known
 	mail := r.store.testSubscribe(100_000)
 
 	var stream []byte
 	var ends []int
-	for _, ev := range f.events {
+	events := f.events
+	if f.initial {
+		events = append(slices.Clone(events), burstEvent{watch.Bookmark, metav1.ObjectMeta{ResourceVersion: "100000",
+			Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+	}
+	for _, ev := range events {
 		stream = append(stream, protobufEvent(t, ev.typ, ev.m, strings.HasPrefix(ev.m.Name, "bad"))...)
 		ends = append(ends, len(stream))
 	}
@@ -237,15 +247,30 @@ func (f *followed) run(ctx context.Context, t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &attempt[*corev1.Pod]{sw: sw, start: "100", timer: time.NewTimer(time.Hour), unhook: func() bool { return true }}
+	a := &attempt[*corev1.Pod]{sw: sw, start: f.known, opened: time.Now(), timer: time.NewTimer(time.Hour), unhook: func() bool { return true }}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	if err := r.follow(ctx, a); err == nil || ctx.Err() == nil && !errors.Is(err, io.EOF) {
+	if f.initial {
+		in := r.newInitialEvents(ctx, "", a)
+		rv, err := in.read(a)
+		switch {
+		case err == nil:
+			in.takeEarly()
+			f.seen = append(f.seen, fmt.Sprintf("%+v", in.commit(rv)))
+		case ctx.Err() == nil:
+			t.Fatal(err)
+		default:
+			in.abandon()
+			f.seen = append(f.seen, "abandoned")
+		}
+		f.extended = !in.until.Equal(a.opened.Add(markWait))
+		r.close(a)
+	} else if err := r.follow(ctx, a); err == nil || ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	f.byWorkers = counted.byWorkers.Load()
 	f.seen = append(f.seen, toldTo(r, mail)...)
 	s := r.Stats()
-	f.seen = append(f.seen, fmt.Sprint(s.Events, s.Ignored, s.DecodeErrors, s.Panics, r.session.rv, a.brought, a.replays))
+	f.seen = append(f.seen, fmt.Sprint(s.ListItems, s.ListSkips, s.Events, s.Ignored, s.DecodeErrors, s.Panics, r.session.rv, a.brought, a.replays))
 }
 
 // "Nothing that can be seen depends on how the stream was cut into reads", nor on how many decode it; and "an event in it is in
@@ -254,11 +279,11 @@ func TestBurstKeepsTheOrder(t *testing.T) {
 	for seed := range uint64(6) {
 		as := []Objects{ObjectsShared, ObjectsPrivate, ObjectsCompact}[seed%3]
 		events := randomEvents(rand.New(rand.NewPCG(seed, 0)), 300)
-		want := followed{events: events, cut: cutEach(1), shape: lineShape{workers: 1}, as: as}
+		want := followed{events: events, cut: cutEach(1), shape: lineShape{workers: 1}, as: as, known: "100"}
 		want.run(t.Context(), t)
 		for _, shape := range []lineShape{{workers: 2, objects: 1}, {workers: 3, first: 5, objects: 4}, {workers: 4, objects: 16}} {
 			waits := 0
-			got := followed{events: events, cut: randomCuts(seed, 100_000), sudden: seed%2 == 1, shape: shape, as: as}
+			got := followed{events: events, cut: randomCuts(seed, 100_000), sudden: seed%2 == 1, shape: shape, as: as, known: "100"}
 			got.atWait = func(came int) {
 				waits++
 				if rv := got.r.session.rv; came > 0 && rv != events[came-1].m.ResourceVersion {
@@ -280,11 +305,58 @@ func TestBurstKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// The same of the initial events of a watch-list, changes among them.
+func TestInitialEventsKeepTheOrder(t *testing.T) {
+	for seed := range uint64(8) {
+		as := []Objects{ObjectsShared, ObjectsPrivate, ObjectsCompact}[seed%3]
+		known := []string{"", "100", "250"}[seed%3]
+		events := randomEvents(rand.New(rand.NewPCG(seed, 9)), 300)
+		want := followed{events: events, cut: cutEach(1), shape: lineShape{workers: 1}, as: as, initial: true, known: known}
+		want.run(t.Context(), t)
+		for _, shape := range []lineShape{{workers: 2, objects: 1}, {workers: 3, first: 5, objects: 4}, {workers: 4, objects: 16}} {
+			got := followed{events: events, cut: randomCuts(seed, 100_000), sudden: seed%2 == 1, shape: shape, as: as, initial: true, known: known}
+			got.atWait = func(came int) {
+				if e := got.r.store.find(decode.Key{Namespace: "ns", Name: "pod-1"}); known == "" && came > 0 {
+					last := ""
+					for _, ev := range events[:came] {
+						switch {
+						case ev.m.Name != "pod-1":
+						case ev.typ == watch.Deleted:
+							last = ""
+						default:
+							last = ev.m.ResourceVersion
+						}
+					}
+					if (e == nil) != (last == "") || e != nil && e.rv != last {
+						t.Fatalf("seed %d %+v: more is waited for, and pod-1 is not the one of %q", seed, shape, last)
+					}
+				}
+			}
+			got.run(t.Context(), t)
+			if known == "250" { // what was held until the mark has no order
+				slices.Sort(got.seen)
+				slices.Sort(want.seen)
+			}
+			if !slices.Equal(got.seen, want.seen) || as == ObjectsPrivate && got.byWorkers < 50 {
+				i := 0
+				for i < min(len(got.seen), len(want.seen)) && got.seen[i] == want.seen[i] {
+					i++
+				}
+				t.Errorf("seed %d %v %+v: %d things were seen, want %d; they differ from %q on; %d objects by workers",
+					seed, as, shape, len(got.seen), len(want.seen), got.seen[min(i, len(got.seen)-1)], got.byWorkers)
+			}
+		}
+	}
+}
+
 // "An event that comes alone is decoded where it is read", and so are the first of a burst, of each.
 func TestEventsThatComeAlone(t *testing.T) {
 	events := randomEvents(rand.New(rand.NewPCG(1, 1)), 300)
-	for _, c := range []struct{ first, each int }{{0, 1}, {1000, 300}, {4, 5}} {
-		f := followed{events: events, cut: cutEach(c.each), shape: lineShape{workers: 4, first: c.first, objects: 4}, as: ObjectsPrivate}
+	for _, c := range []struct {
+		first, each int
+		initial     bool
+	}{{0, 1, false}, {1000, 300, false}, {4, 5, false}, {0, 1, true}, {1000, 301, true}, {4, 5, true}} {
+		f := followed{events: events, cut: cutEach(c.each), shape: lineShape{workers: 4, first: c.first, objects: 4}, as: ObjectsPrivate, known: "100", initial: c.initial}
 		f.run(t.Context(), t)
 		if f.byWorkers != 0 {
 			t.Errorf("%+v: %d objects were made by workers", c, f.byWorkers)
@@ -296,12 +368,12 @@ func TestEventsThatComeAlone(t *testing.T) {
 // of the last event that was.
 func TestBurstIsGivenUp(t *testing.T) {
 	history := randomEvents(rand.New(rand.NewPCG(2, 2)), 300)
-	all := followed{events: history, cut: cutEach(1), shape: lineShape{workers: 1}, as: ObjectsShared}
+	all := followed{events: history, cut: cutEach(1), shape: lineShape{workers: 1}, as: ObjectsShared, known: "100"}
 	all.run(t.Context(), t)
 	for stopAt := 1; stopAt < 150; stopAt += 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f := followed{events: history, cut: cutEach([]int{6, 300}[stopAt%2]), sudden: true, shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared}
+		f := followed{events: history, cut: cutEach([]int{6, 300}[stopAt%2]), sudden: true, shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared, known: "100"}
 		accepted, at := 0, ""
 		f.accept = func(p *corev1.Pod) {
 			if accepted++; accepted == stopAt {
@@ -316,6 +388,42 @@ func TestBurstIsGivenUp(t *testing.T) {
 		got, want := events(&f), events(&all)
 		if accepted != stopAt || f.r.session.rv != at || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
 			t.Errorf("stopped at the %d. object, of resourceVersion %s: %d were taken, up to %s; told were %q", stopAt, at, accepted, f.r.session.rv, got)
+		}
+	}
+}
+
+// A watch-list that was stopped in the midst is no list, though its mark was read.
+func TestInitialEventsAreGivenUp(t *testing.T) {
+	events := randomEvents(rand.New(rand.NewPCG(3, 3)), 200)
+	for stopAt := 1; stopAt < 100; stopAt += 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := followed{events: events, cut: cutEach([]int{6, 300}[stopAt%2]), sudden: true, shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared, initial: true}
+		accepted := 0
+		f.accept = func(*corev1.Pod) {
+			if accepted++; accepted == stopAt {
+				cancel()
+			}
+		}
+		f.run(ctx, t)
+		if accepted != stopAt || !slices.Contains(f.seen, "abandoned") {
+			t.Errorf("stopped at the %d. object: %d were taken; abandoned %v", stopAt, accepted, slices.Contains(f.seen, "abandoned"))
+		}
+	}
+}
+
+// "Only what is of the collection, and new, keeps the wait alive", in a burst too.
+func TestRefusedInitialEventsDoNotKeepTheWaitAlive(t *testing.T) {
+	for _, name := range []string{"refused", "bad", "pod"} {
+		var events []burstEvent
+		for i := range 100 {
+			n := fmt.Sprint(name, "-", i)
+			events = append(events, burstEvent{watch.Added, metav1.ObjectMeta{Name: n, Namespace: "ns", UID: types.UID(n), ResourceVersion: fmt.Sprint(200 + i)}})
+		}
+		f := followed{events: events, cut: cutEach(20), shape: lineShape{workers: 3, objects: 7}, as: ObjectsShared, initial: true}
+		f.run(t.Context(), t)
+		if f.extended != (name == "pod") {
+			t.Errorf("%s: the wait is extended: %v", name, f.extended)
 		}
 	}
 }

@@ -111,6 +111,9 @@ func (in *intake[T]) take(o *decode.Object[T]) (whole bool) {
 		return true
 	}
 	if !in.line.add(o, old) {
+		if in.ctx.Err() != nil {
+			return false // something in the line may have been given up
+		}
 		c, err := r.make(o, old)
 		if errors.Is(err, decode.ErrLine) {
 			return false

@@ -8,7 +8,7 @@ import (
 	"github.com/nodewatch-go/nodewatch/streamwatcher/decode"
 )
 
-// A line has the objects of a large list, or of a burst of a watch, decoded on several cores and hands them on in the
+// A line has the objects of a large list or watch-list, or of a burst of a watch, decoded on several cores and hands them on in the
 // order in which they came.
 //
 // Run's goroutine reads, judges what comes by its metadata, and copies what has to be decoded
@@ -90,6 +90,9 @@ func (l *line[T]) await(k decode.Key) {
 		l.drain()
 	}
 }
+
+// busy reports whether there is something in the line.
+func (l *line[T]) busy() bool { return len(l.keys) > 0 }
 
 // add takes o into the line. If it returns false the line is empty, and o is to be decoded where it is.
 func (l *line[T]) add(o *decode.Object[T], old *entry[T]) bool {

@@ -62,13 +62,8 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 		r.seen.outcome(true, false)
 		return r.watchListFailed(ctx, s, err, reasonOf(err) == reason.Decode)
 	}
-	in := &initialEvents[T]{
-		intake: r.newIntake(ctx, s.rv),
-		until:  a.opened.Add(markWait),
-	}
+	in := r.newInitialEvents(ctx, s.rv, a)
 	in.floor = floor
-	in.early.rv, in.hold = r.session.newest(), in.holdEarly
-	in.line.off = true // an event is in the store before the next one is waited for
 	rv, err := in.read(a)
 	r.seen.outcome(true, err == nil)
 	if err != nil {
@@ -89,26 +84,54 @@ func (r *Reflector[T]) watchList(ctx context.Context, s watchListing) exit {
 // initialEvents reads a watch-list up to its mark.
 type initialEvents[T any] struct {
 	*intake[T]
-	until time.Time // when the mark is overdue
-	live  bool      // a change came: the initial events are over, only the mark is missing
+	a     *attempt[T]
+	until time.Time     // when the mark is overdue, if subscribers are waited for no more than at since
+	since time.Duration // of store.waited
+	live  bool          // a change came: the initial events are over, only the mark is missing
 	early early[T]
 }
 
-// read returns the resourceVersion of the mark.
-func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
+func (r *Reflector[T]) newInitialEvents(ctx context.Context, asked string, a *attempt[T]) *initialEvents[T] {
+	in := &initialEvents[T]{intake: r.newIntake(ctx, asked), a: a, until: a.opened.Add(markWait), since: r.store.waited}
+	in.early.rv, in.hold = r.session.newest(), in.holdEarly
+	in.line.settle = func(j *job[T]) {
+		in.alive(j.o.Meta.Key(), func() { in.settle(j.old, &j.o.Meta, &j.c, j.err) })
+	}
+	a.sw.OnWait(in.wait)
+	return in
+}
+
+// overdue returns when the mark is. The time for which subscribers were waited for is theirs, not the mark's.
+func (in *initialEvents[T]) overdue() time.Time { return in.until.Add(in.r.store.waited - in.since) }
+
+// limit returns how long the next bytes may take.
+func (in *initialEvents[T]) limit() time.Duration {
 	idle := in.r.cfg.IdleTimeout
 	if idle == 0 {
 		idle = DefaultIdleTimeout
 	}
+	return min(time.Until(in.overdue()), idle)
+}
+
+// alive takes an object by take. Only what is of the collection, and new, keeps the wait alive.
+func (in *initialEvents[T]) alive(k decode.Key, take func()) {
+	fresh := !in.live && !in.has(k)
+	if take(); fresh && in.has(k) {
+		in.until, in.since = time.Now().Add(markWait), in.r.store.waited
+	}
+}
+
+// read returns the resourceVersion of the mark.
+func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 	for {
-		left := time.Until(in.until)
-		if left <= 0 {
+		limit := in.limit()
+		if limit <= 0 {
 			return "", errNoMark
 		}
-		ev, err := a.next(in.ctx, min(left, idle))
+		ev, err := a.next(in.ctx, limit)
 		switch {
 		case err == nil:
-		case reasonOf(err) == reason.Idle && !time.Now().Before(in.until):
+		case reasonOf(err) == reason.Idle && !time.Now().Before(in.overdue()):
 			return "", errNoMark
 		default:
 			return "", err
@@ -123,14 +146,15 @@ func (in *initialEvents[T]) read(a *attempt[T]) (rv string, err error) {
 			// not all there.
 			if m := ev.Object.Meta; m.InitialEventsEnd {
 				rv := strings.Clone(versionOf(m.ResourceVersion))
-				return rv, in.refuses(rv)
+				err := in.refuses(rv)
+				if err == nil && in.ctx.Err() != nil { // something in the line may have been given up
+					err = &fault{reason.Stopped, context.Cause(in.ctx)}
+				}
+				return rv, err
 			}
 		default:
-			waited, until := in.r.store.waited, in.until
+			in.line.off = !in.line.busy() && !a.sw.More()
 			in.tell(ev, &a.gone)
-			if in.until.Equal(until) {
-				in.until = until.Add(in.r.store.waited - waited) // for subscribers, not for the mark
-			}
 		}
 	}
 }
@@ -149,6 +173,14 @@ func (in *initialEvents[T]) tell(ev *streamwatcher.Event[T], gone *graves) {
 // event is false, and nothing is counted, where the event turned out to be not whole.
 func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (whole bool) {
 	m := &ev.Object.Meta
+	if ev.Type != watch.Deleted && m.Name != "" {
+		in.line.await(m.Key())
+	} else {
+		in.line.drain()
+	}
+	if in.ctx.Err() != nil {
+		return false // the same
+	}
 	if ev.Type != watch.Deleted && gone.hold(m.UID, m.ResourceVersion) {
 		return in.r.ignore(&ev.Object, causeStale) == taken
 	}
@@ -160,12 +192,7 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (who
 	}
 	switch ev.Type {
 	case watch.Added:
-		// Only what is of the collection, and new, keeps the wait alive.
-		fresh := !in.live && !in.has(m.Key())
-		whole = in.take(&ev.Object)
-		if fresh && in.has(m.Key()) {
-			in.until = time.Now().Add(markWait)
-		}
+		in.alive(m.Key(), func() { whole = in.take(&ev.Object) })
 	case watch.Modified:
 		in.live = true
 		whole = in.take(&ev.Object)
@@ -194,6 +221,14 @@ func (in *initialEvents[T]) event(ev *streamwatcher.Event[T], gone *graves) (who
 
 // has reports whether the watch-list brought k already.
 func (in *initialEvents[T]) has(k decode.Key) bool { return in.rep.has(k) || in.early.has(k) }
+
+// wait is called before more is waited for: an event is in the store by then, and those that come together after it
+// are a burst of their own, as on a watch.
+func (in *initialEvents[T]) wait() {
+	in.line.drain()
+	in.line.came = 0
+	in.a.sw.SetIdleTimeout(max(in.limit(), 1)) // which may be longer now; 0 would be none
+}
 
 // holdEarly holds an object that is not to be believed before the mark (see early).
 // It reports whether it did.
